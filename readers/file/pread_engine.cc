@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/caught.h"
 #include "base/workers.h"
 #include "readers/file/read_watch.h"
 #include "readers/open_file.h"
@@ -31,6 +32,8 @@ class PreadEngine : public IoEngine {
 
   void Submit(std::vector<ReadRequest> requests,
               std::function<void(std::vector<absl::Status>)> done) override {
+    // Here, where a caller can be told that there is no memory.
+    std::vector<absl::Status> statuses(requests.size());
     size_t num_read = 0;
     while (num_read < requests.size() &&
            requests[num_read].file->TryReadAt(requests[num_read].offset, requests[num_read].out)) {
@@ -38,29 +41,28 @@ class PreadEngine : public IoEngine {
     }
     if (num_read == requests.size()) {
       requests.clear();
-      return done(std::vector<absl::Status>(num_read));
+      return done(std::move(statuses));
     }
-    threads_.Enqueue([this, group = Group{std::move(requests), num_read,
+    threads_.Enqueue([this, group = Group{std::move(requests), std::move(statuses), num_read,
                                           std::move(done)}]() mutable { Run(group); });
   }
 
  private:
   struct Group {
     std::vector<ReadRequest> requests;
-    size_t num_read = 0;  // of them, by the submitter
+    std::vector<absl::Status> statuses;  // of each request
+    size_t num_read = 0;                 // requests that the submitter has read
     std::function<void(std::vector<absl::Status>)> done;
   };
 
   void Run(Group& group) {
-    std::vector<absl::Status> statuses(group.num_read);
-    statuses.reserve(group.requests.size());
-    for (const ReadRequest& request : std::span(group.requests).subspan(group.num_read)) {
-      statuses.push_back(stopping_.load(std::memory_order_relaxed)
-                             ? absl::CancelledError("the I/O engine is shutting down")
-                             : Read(request));
+    for (size_t i = group.num_read; i < group.requests.size(); ++i) {
+      group.statuses[i] = stopping_.load(std::memory_order_relaxed)
+                              ? absl::CancelledError("the I/O engine is shutting down")
+                              : Caught([&] { return Read(group.requests[i]); });
     }
     group.requests.clear();
-    group.done(std::move(statuses));
+    group.done(std::move(group.statuses));
   }
 
   absl::Status Read(const ReadRequest& request) {
