@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/local_path.h"
 #include "base/status.h"
 
 namespace millrace {
@@ -108,8 +109,9 @@ absl::Status WriteFully(int fd, std::span<const std::byte> data, const std::stri
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::unique_ptr<AtomicFile>> AtomicFile::Create(const std::string& path,
+absl::StatusOr<std::unique_ptr<AtomicFile>> AtomicFile::Create(const std::string& name,
                                                                WriteFunction write_function) {
+  MILLRACE_ASSIGN_OR_RETURN(const std::string path, LocalPath(name));
   constexpr int kAttempts = 1000;  // names left over by a dead process of the same id, or in use
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
     std::string temporary = TemporaryName(path, attempt);

@@ -40,7 +40,7 @@ void RemoveIfAbandoned(const std::string& path);
 // process that is killed leaves it unlocked; TemporaryOf knows its name. Thread-compatible.
 class AtomicFile {
  public:
-  static absl::StatusOr<std::unique_ptr<AtomicFile>> Create(const std::string& path,
+  static absl::StatusOr<std::unique_ptr<AtomicFile>> Create(const std::string& name,
                                                             WriteFunction write_function = {});
   ~AtomicFile();
   AtomicFile(const AtomicFile&) = delete;

@@ -48,39 +48,80 @@ double TighterQuota(double a, double b) {
   return b <= 0 ? a : std::min(a, b);
 }
 
-// A quota anywhere on the way up to the root binds.
-double QuotaUpwards(const std::string& root, std::string path, double (*read)(const std::string&),
-                    const std::string& file) {
-  double quota = 0;
+// Calls `visit(folder)` for the folder of `path` below `root` and all above it, up to the root: a
+// limit on any of them binds.
+template <typename Visit>
+void VisitUpwards(const std::string& root, std::string path, const Visit& visit) {
   while (true) {
-    quota = TighterQuota(quota, read(root + path + file));
+    visit(root + path);
     const size_t slash = path.rfind('/');
     if (path.empty() || path == "/" || slash == std::string::npos) break;
     path.resize(slash);
   }
-  return TighterQuota(quota, read(root + file));
+  visit(root);
 }
 
-double CgroupQuota(const std::string& root, const std::string& self_cgroup) {
+// Calls `visit(controllers, path)` for each cgroup of the process: "" is version 2, ",cpu,cpuacct,"
+// version 1.
+template <typename Visit>
+void VisitCgroups(const std::string& self_cgroup, const Visit& visit) {
   std::ifstream in(self_cgroup);
   std::string line;
-  double quota = 0;
   while (std::getline(in, line)) {
     // "0::/path" is version 2; "4:cpu,cpuacct:/path" version 1.
     const size_t first = line.find(':'), second = line.find(':', first + 1);
     if (first == std::string::npos || second == std::string::npos) continue;
-    const std::string controllers = "," + line.substr(first + 1, second - first - 1) + ",";
-    const std::string path = line.substr(second + 1);
-    if (controllers == ",,") {
-      quota = TighterQuota(quota, QuotaUpwards(root, path, QuotaV2, "/cpu.max"));
-    } else if (controllers.find(",cpu,") != std::string::npos) {
-      quota = TighterQuota(quota, QuotaUpwards(root + "/cpu", path, QuotaV1, ""));
-    }
+    const std::string controllers = line.substr(first + 1, second - first - 1);
+    visit(controllers.empty() ? "" : "," + controllers + ",", line.substr(second + 1));
   }
+}
+
+double CgroupQuota(const std::string& root, const std::string& self_cgroup) {
+  double quota = 0;
+  VisitCgroups(self_cgroup, [&](const std::string& controllers, const std::string& path) {
+    if (controllers.empty()) {
+      VisitUpwards(root, path, [&](const std::string& folder) {
+        quota = TighterQuota(quota, QuotaV2(folder + "/cpu.max"));
+      });
+    } else if (controllers.find(",cpu,") != std::string::npos) {
+      VisitUpwards(root + "/cpu", path, [&](const std::string& folder) {
+        quota = TighterQuota(quota, QuotaV1(folder));
+      });
+    }
+  });
   return quota;
 }
 
+// Lowers `limit` to the number in `file`, if it has one. Version 2 writes "max" for none, version 1
+// a number that no memory reaches.
+void Lower(const std::string& file, std::optional<uint64_t>& limit) {
+  constexpr uint64_t kNoLimit = uint64_t{1} << 62;
+  uint64_t bytes = 0;
+  if (!(std::ifstream(file) >> bytes) || bytes >= kNoLimit) return;
+  limit = std::min(limit.value_or(bytes), bytes);
+}
+
 }  // namespace
+
+std::optional<uint64_t> ReadMemoryLimit() {
+  return ReadMemoryLimit("/sys/fs/cgroup", "/proc/self/cgroup");
+}
+
+std::optional<uint64_t> ReadMemoryLimit(const std::string& cgroup_root,
+                                        const std::string& self_cgroup) {
+  std::optional<uint64_t> limit;
+  VisitCgroups(self_cgroup, [&](const std::string& controllers, const std::string& path) {
+    if (controllers.empty()) {
+      VisitUpwards(cgroup_root, path,
+                   [&](const std::string& folder) { Lower(folder + "/memory.max", limit); });
+    } else if (controllers.find(",memory,") != std::string::npos) {
+      VisitUpwards(cgroup_root + "/memory", path, [&](const std::string& folder) {
+        Lower(folder + "/memory.limit_in_bytes", limit);
+      });
+    }
+  });
+  return limit;
+}
 
 Cores ReadCores() { return ReadCores("/sys/fs/cgroup", "/proc/self/cgroup"); }
 

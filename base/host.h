@@ -2,6 +2,7 @@
 #define MILLRACE_BASE_HOST_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 namespace millrace {
@@ -19,6 +20,13 @@ struct Cores {
 Cores ReadCores();
 // The same with the cgroup files below `cgroup_root` and the processes' file `self_cgroup` (tests).
 Cores ReadCores(const std::string& cgroup_root, const std::string& self_cgroup);
+
+// The most memory that the processes of this cgroup may use together, in bytes: the least limit of
+// version 2, then 1, from the cgroup itself up to the root. nullopt: there is no limit.
+std::optional<uint64_t> ReadMemoryLimit();
+// The same with the cgroup files below `cgroup_root` and the processes' file `self_cgroup` (tests).
+std::optional<uint64_t> ReadMemoryLimit(const std::string& cgroup_root,
+                                        const std::string& self_cgroup);
 
 // The widest vectors of this processor: "avx512", "avx2", "sse4" or "scalar".
 std::string WidestIsa();

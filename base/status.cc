@@ -1,5 +1,6 @@
 #include "base/status.h"
 
+#include <cerrno>
 #include <string>
 
 #include "absl/strings/cord.h"
@@ -22,7 +23,12 @@ absl::Status Annotate(const absl::Status& status, std::string_view context) {
 }
 
 absl::Status ErrnoStatus(int error_number, std::string_view call, std::string_view subject) {
-  return absl::ErrnoToStatus(error_number, absl::StrCat(ToAbsl(subject), ": ", ToAbsl(call)));
+  const absl::Status status =
+      absl::ErrnoToStatus(error_number, absl::StrCat(ToAbsl(subject), ": ", ToAbsl(call)));
+  // Absl's codes for these two say less: OUT_OF_RANGE and UNKNOWN.
+  if (error_number == EFBIG) return absl::ResourceExhaustedError(status.message());
+  if (error_number == ELOOP) return absl::FailedPreconditionError(status.message());
+  return status;
 }
 
 absl::Status MarkRetryable(absl::Status status) {

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdint>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_format.h"
 #include "base/utf8.h"
 
@@ -55,7 +56,24 @@ size_t ByteOrderMarkBytes(std::string_view file) {
   return file.starts_with(kByteOrderMark) ? kByteOrderMark.size() : 0;
 }
 
-std::string_view WhyNotUtf8(std::string_view file) {
+bool IsGitLfsPointer(std::string_view first) {
+  constexpr std::string_view kVersion = "version https://git-lfs.github.com/spec/";
+  constexpr size_t kTelling = 12;
+  return first.size() >= kTelling && kVersion.starts_with(first.substr(0, kVersion.size()));
+}
+
+bool IsHtml(std::string_view first) {
+  first.remove_prefix(ByteOrderMarkBytes(first));
+  first.remove_prefix(std::min(first.find_first_not_of(" \t\r\n"), first.size()));
+  const auto begins_with = [&](std::string_view tag) {
+    return absl::StartsWithIgnoreCase({first.data(), first.size()}, {tag.data(), tag.size()});
+  };
+  return begins_with("<!doctype h") || begins_with("<html");
+}
+
+std::string_view WhyNotText(std::string_view file) {
+  if (IsGitLfsPointer(file)) return kIsGitLfsPointer;
+  if (IsHtml(file)) return kIsHtml;
   constexpr std::string_view kUtf16 = "this is UTF-16 text; write it as UTF-8";
   if (file.starts_with(std::string_view("\xff\xfe\0\0", 4)) ||
       file.starts_with(std::string_view("\0\0\xfe\xff", 4))) {

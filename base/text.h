@@ -13,9 +13,21 @@ namespace millrace {
 // Bytes of UTF-8's byte order mark at the front of a file, which are none of its text: 3, or 0.
 size_t ByteOrderMarkBytes(std::string_view file);
 
-// The fault of a file by its first bytes, if it is text in another encoding than UTF-8: "this is
-// UTF-16 text; ...", else "". Four bytes tell as much as all.
-std::string_view WhyNotUtf8(std::string_view file);
+// True for the first bytes of a Git LFS pointer, which stands where a file was not fetched. Twelve
+// bytes tell as much as all.
+bool IsGitLfsPointer(std::string_view first);
+inline constexpr std::string_view kIsGitLfsPointer =
+    "this is a Git LFS pointer instead of the file; `git lfs pull` fetches it";
+
+// True for the first bytes of an HTML page.
+bool IsHtml(std::string_view first);
+inline constexpr std::string_view kIsHtml =
+    "this is an HTML page, perhaps what a server said instead";
+
+// The fault of a file by its first bytes, if it is not the UTF-8 text that is meant: text in
+// another encoding, a Git LFS pointer, or an HTML page; else "". So many bytes tell as much as all.
+std::string_view WhyNotText(std::string_view file);
+inline constexpr size_t kTellingTextBytes = 64;
 
 // A line end: "\n", "\r\n", or "\r" alone.
 struct LineEnd {

@@ -1,16 +1,17 @@
 #include <cerrno>
 #include <cstdio>
-#include <exception>
 #include <string>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "base/caught.h"
 #include "base/host.h"
 #include "base/status.h"
 #include "base/version.h"
 #include "cli/commands/command.h"
 #include "cli/exit.h"
 #include "cli/flags/command_line.h"
+#include "cli/limits.h"
 #include "collectives/factory.h"
 #include "pipeline/device_feed.h"
 #include "trainer/train.h"
@@ -76,11 +77,11 @@ int Main(int argc, char** argv) {
 }  // namespace millrace::cli
 
 int main(int argc, char** argv) {
+  millrace::cli::MakeErrorsOfLimits();
   try {
     return millrace::cli::AfterOutput(millrace::cli::Main(argc, argv));
-  } catch (const std::exception& error) {
+  } catch (...) {
     // Only memory exhaustion and bugs come here: the libraries report by status.
-    std::fprintf(stderr, "millrace: error: %s\n", error.what());
-    return millrace::cli::kFailed;
+    return millrace::cli::Fail(millrace::ThrownError());
   }
 }

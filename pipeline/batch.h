@@ -10,8 +10,10 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "base/run.h"
 #include "base/tensor.h"
+#include "pipeline/found_tensor.h"
 
 namespace millrace::pipeline {
 
@@ -64,8 +66,18 @@ class Batch {
   // padded. The tensor of a ragged field holds the values of all rows one after the other; the next
   // tensor, "NAME/row_splits", int64[rows + 1], says where each begins.
   Shape row_shape(size_t i, int64_t row) const;
-  // Returns the tensor of that name; a view with data == nullptr if there is none.
-  ConstTensorView Find(std::string_view name) const;
+  // Returns the tensor of that name; one with data == nullptr if there is none, whose as<T>() ends
+  // the process, as that of a tensor whose elements are no T does.
+  FoundTensor<ConstTensorView> Find(std::string_view name) const;
+  // Returns the elements of the tensor of that name.
+  //   NOT_FOUND         there is no such tensor; the text lists those that there are
+  //   INVALID_ARGUMENT  its elements are no T
+  template <typename T>
+  absl::StatusOr<std::span<const T>> Get(std::string_view name) const {
+    const FoundTensor<ConstTensorView> found = Find(name);
+    if (absl::Status status = found.Check<T>(); !status.ok()) return status;
+    return found.as<T>();
+  }
 
   // The state from which a pipeline with the same plan and data continues after this batch, in a
   // world of any size.

@@ -12,6 +12,7 @@
 #include "base/run.h"
 #include "base/schema.h"
 #include "base/tensor.h"
+#include "pipeline/found_tensor.h"
 
 namespace millrace::pipeline {
 
@@ -30,8 +31,8 @@ struct BatchView {
   uint64_t stage_key = 0;               // HashName of the stage's name
 
   int64_t num_rows() const { return static_cast<int64_t>(valid.size()); }
-  // Returns the tensor of that name; a view with data == nullptr if there is none.
-  TensorView Find(std::string_view name) const;
+  // Returns the tensor of that name, as Batch::Find does.
+  FoundTensor<TensorView> Find(std::string_view name) const;
 
   // The random words of the batch as a whole: the same on every rank.
   RandomStream Random() const;

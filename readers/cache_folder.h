@@ -29,6 +29,10 @@ class CacheFolder {
   // descriptor is closed, or the process dies. The descriptor is not valid if the folder cannot be
   // used.
   UniqueFd Lock(const std::string& path) const;
+  // Makes the folder if it is missing, and tries to write a file there.
+  //   FAILED_PRECONDITION       there is no folder
+  //   PERMISSION_DENIED, other  nothing can be kept in it
+  absl::Status CheckUsable() const;
   // Removes the unfinished files of processes that were killed. Failures are ignored.
   void RemoveAbandoned() const;
   // Writes a file and renames it into place, without a sync: its reader must check that it is

@@ -14,12 +14,15 @@ namespace millrace::readers {
 //   - a glob pattern;
 //   - a pattern with braces as bash knows them ("{a,b}", "{000..127}");
 //   - a shard spec ("train@8.tfrecord", "train@*"; see readers/names/names.h);
-//   - a URL, which is not looked up here;
+//   - a file:// URL, which stands for its path;
+//   - an http:// or https:// URL, which is not looked up here;
 //   - "list:PATH", a file with one of these per line, relative to the file's own folder.
 //   INVALID_ARGUMENT     no pattern was given, or one stands for too many files
 //   NOT_FOUND            a pattern matches nothing; the message shows it, and names near it in its
 //                        folder or that there are none; or a shard is missing
 //   FAILED_PRECONDITION  "@*" where there are several sets of shards
+//   UNIMPLEMENTED        a URL of another scheme (s3, gs, hdfs, ...)
+//   other                a name cannot be looked at or a folder listed (PERMISSION_DENIED, ...)
 absl::StatusOr<std::vector<std::string>> ExpandFiles(std::span<const std::string> patterns);
 
 }  // namespace millrace::readers

@@ -10,7 +10,8 @@ struct jpeg_decompress_struct;  // libjpeg's
 
 namespace millrace::readers {
 
-// Returns "png", "jpeg", "gif", "bmp" or "webp" by the first bytes; empty for anything else.
+// Returns "png", "jpeg", "gif", "bmp", "webp", "tiff", "avif", "heic", "heif", "jp2" or "jxl" by
+// the first bytes; empty for anything else.
 std::string_view GuessImageFormat(std::string_view bytes);
 
 // The facts in the header of an encoded image. A value type.

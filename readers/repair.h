@@ -20,8 +20,8 @@ namespace millrace::readers {
 struct PlaceCheck {
   RecordError listed;
   bool damaged = false;  // true if `message` tells of a fault
-  // The fault that is found there now; or the quarantine's own, if the record's bytes are whole and
-  // a pipeline found fault with what they hold (a feature, an image, a value).
+  // The fault that is found there now, without the place; or the quarantine's own, if the record's
+  // bytes are whole and a pipeline found fault with what they hold (a feature, an image, a value).
   std::string message;
 };
 

@@ -6,6 +6,7 @@
 #include "augment/image/errors.h"
 #include "base/status.h"
 #include "readers/exif.h"
+#include "readers/foreign_kind.h"
 
 namespace millrace::augment {
 namespace {
@@ -16,8 +17,8 @@ absl::StatusOr<std::unique_ptr<ImageDecoder>> Open(std::string_view encoded,
   if (format == "jpeg") return OpenJpeg(encoded, options);
   if (format == "png") return OpenPng(encoded, options);
   return RowError(RecordErrorReason::kImage,
-                  absl::StrCat("neither JPEG nor PNG", format.empty() ? "" : ", but ",
-                               ToAbsl(format), " (", encoded.size(), " bytes)"));
+                  absl::StrCat("neither JPEG nor PNG", readers::ButForeign(encoded), " (",
+                               encoded.size(), " bytes)"));
 }
 
 }  // namespace

@@ -26,7 +26,7 @@ absl::StatusOr<Vocabulary> Vocabulary::Load(const std::string& file, int64_t max
   if (bytes->empty())
     return absl::InvalidArgumentError(absl::StrCat(file, ": no token; it is empty"));
   Vocabulary vocabulary;
-  if (const std::string_view why = WhyNotUtf8(*bytes); !why.empty()) {
+  if (const std::string_view why = WhyNotText(*bytes); !why.empty()) {
     return absl::InvalidArgumentError(absl::StrCat(file, ": ", ToAbsl(why)));
   }
   vocabulary.digest_ = XXH3_64bits(bytes->data(), bytes->size());

@@ -14,6 +14,7 @@
 #include "augment/image_recoder.h"
 #include "base/bytes_text.h"
 #include "base/host.h"
+#include "base/local_path.h"
 #include "base/made_folder.h"
 #include "base/status.h"
 #include "base/text.h"
@@ -120,6 +121,9 @@ absl::Status Complete(Flags& flags) {
   MILLRACE_RETURN_IF_ERROR(MakeCodec(flags));
   MILLRACE_RETURN_IF_ERROR(CheckPrefix(flags.prefix));
   options.threads = flags.threads > 0 ? flags.threads : ReadCores().usable;
+  for (std::string* const name : {&flags.out, &options.images, &options.labels}) {
+    MILLRACE_ASSIGN_OR_RETURN(*name, LocalPath(*name));
+  }
   options.output_prefix = (std::filesystem::path(flags.out) / flags.prefix).string();
   options.files = flags.files;
   return options.Validate();

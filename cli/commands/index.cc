@@ -12,6 +12,7 @@
 #include "absl/strings/str_format.h"
 #include "base/bytes_text.h"
 #include "base/host.h"
+#include "base/local_path.h"
 #include "base/made_folder.h"
 #include "base/status.h"
 #include "cli/commands/command.h"
@@ -21,6 +22,7 @@
 #include "readers/dali_index.h"
 #include "readers/expand_files.h"
 #include "readers/http_options.h"
+#include "readers/kept_index.h"
 #include "readers/record_source.h"
 
 // `millrace records index`: makes the indexes that a pipeline would make when it is first opened,
@@ -107,11 +109,22 @@ absl::StatusOr<std::unique_ptr<readers::RecordSource>> OpenFiles(
   return readers::RecordSource::Open(files, options);
 }
 
-absl::Status Run(const Flags& flags) {
-  if (!flags.dali && !readers::CacheFolder("").exists()) {
-    return absl::FailedPreconditionError(
-        "there is no folder for indexes: neither XDG_CACHE_HOME nor HOME is set");
+// Fails if the index of a file is not kept: making it was in vain then.
+absl::Status CheckKept(const std::vector<std::string>& files, const readers::RecordSource& source) {
+  size_t num_lost = 0;
+  absl::Status first;
+  for (uint32_t i = 0; i < files.size(); ++i) {
+    const absl::Status kept = readers::CheckIndexKept(files[i], source, i);
+    if (!kept.ok() && num_lost++ == 0) first = kept;
   }
+  return Annotate(first, absl::StrCat(num_lost, " of ", files.size(), " indexes are not kept"));
+}
+
+absl::Status Run(Flags flags) {
+  for (std::string* const name : {&flags.out, &flags.out_folder}) {
+    MILLRACE_ASSIGN_OR_RETURN(*name, LocalPath(*name));
+  }
+  if (!flags.dali) MILLRACE_RETURN_IF_ERROR(readers::CacheFolder("").CheckUsable());
   MILLRACE_ASSIGN_OR_RETURN(const auto files, readers::ExpandFiles(flags.files));
   std::vector<std::string> names;
   std::optional<MadeFolder> out_folder;
@@ -140,7 +153,7 @@ absl::Status Run(const Flags& flags) {
                  BytesText(stamp.has_value() ? static_cast<double>(stamp->file_size) : 0));
   }
   absl::PrintF("%d files, %d records\n", indexed.size(), source->num_records());
-  return absl::OkStatus();
+  return flags.dali ? absl::OkStatus() : CheckKept(files, *source);
 }
 
 }  // namespace

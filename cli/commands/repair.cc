@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/strings/str_format.h"
+#include "base/local_path.h"
 #include "base/status.h"
 #include "cli/commands/command.h"
 #include "cli/exit.h"
@@ -37,7 +38,8 @@ absl::Status RepairFiles(const Flags& flags) {
   if (!flags.from.empty()) {
     MILLRACE_ASSIGN_OR_RETURN(options.listed, readers::ReadQuarantine(flags.from));
   }
-  return readers::Repair(files, flags.out, options, Print).status();
+  MILLRACE_ASSIGN_OR_RETURN(const std::string out, LocalPath(flags.out));
+  return readers::Repair(files, out, options, Print).status();
 }
 
 int Run(Flags flags) {

@@ -12,6 +12,7 @@
 #include "absl/strings/str_format.h"
 #include "base/bytes_text.h"
 #include "base/host.h"
+#include "base/local_path.h"
 #include "base/made_folder.h"
 #include "base/status.h"
 #include "cli/commands/command.h"
@@ -48,6 +49,7 @@ absl::StatusOr<uint64_t> CountOf(double fraction, const readers::ReshardOptions&
 
 absl::StatusOr<readers::ReshardReport> Run(Flags flags) {
   readers::ReshardOptions& options = flags.options;
+  MILLRACE_ASSIGN_OR_RETURN(flags.out, LocalPath(flags.out));
   MILLRACE_ASSIGN_OR_RETURN(const MadeFolder out, MadeFolder::Make(flags.out));
   options.output_prefix = (std::filesystem::path(flags.out) / flags.prefix).string();
   MILLRACE_ASSIGN_OR_RETURN(options.files, readers::ExpandFiles(flags.files));

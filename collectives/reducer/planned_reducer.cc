@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/bytes_text.h"
+#include "base/caught.h"
 #include "base/host.h"
 #include "base/status.h"
 #include "collectives/peer_lost.h"
@@ -119,7 +120,7 @@ void PlannedReducer::StartThread() {
 void PlannedReducer::RunThread() {
   { MutexLock lock(mu_); }  // StartThread has set thread_ then
   absl::Status status;
-  while (status.ok()) status = engine_->Follow();
+  while (status.ok()) status = Caught([this] { return engine_->Follow(); });
   absl::Status departure;
   bool quiet = false;
   {

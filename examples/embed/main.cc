@@ -42,9 +42,10 @@ absl::Status Print(pipeline::Pipeline& batches) {
     auto batch = batches.Next();
     if (!batch.ok()) return batch.status();
     if (!batch->has_value()) return absl::OkStatus();
-    const auto lengths = (*batch)->Find("length").as<int64_t>();
+    const auto lengths = (*batch)->Get<int64_t>("length");
+    if (!lengths.ok()) return lengths.status();
     int64_t sum = 0;
-    for (int64_t row = 0; row < (*batch)->num_rows(); ++row) sum += lengths[row];  // padding is 0
+    for (const int64_t length : *lengths) sum += length;  // padding is 0
     std::cout << "batch " << (*batch)->index() << ": " << (*batch)->num_valid_rows() << " words of "
               << static_cast<double>(sum) / (*batch)->num_valid_rows() << " letters\n";
   }

@@ -37,10 +37,11 @@ Shape Batch::row_shape(size_t i, int64_t row) const {
   return differs ? layout.own[i][static_cast<size_t>(row)] : layout.fields[i].shape;
 }
 
-ConstTensorView Batch::Find(std::string_view name) const {
+FoundTensor<ConstTensorView> Batch::Find(std::string_view name) const {
   const auto names = this->names();
   const auto it = std::ranges::find(names, name);
-  return it == names.end() ? ConstTensorView() : tensor(static_cast<size_t>(it - names.begin()));
+  if (it == names.end()) return FoundTensor<ConstTensorView>(NoTensor(name, names));
+  return {tensor(static_cast<size_t>(it - names.begin())), *it};
 }
 
 const BatchData& DataOf(const Batch& batch) { return *batch.data_; }

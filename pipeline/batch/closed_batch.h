@@ -36,7 +36,7 @@ struct ClosedBatch {
   int64_t first_global_row = 0;  // the global row of slot 0
   int64_t num_global_valid_rows = 0;
   std::vector<Row> rows;             // the rows, by ascending slots
-  std::vector<int64_t> extents;      // per row, the extents of CutPlan::extents_of in order
+  std::vector<int64_t> extents;      // per row, as Examined::extents
   std::vector<absl::Status> errors;  // the errors, complete but for the position in the stream
   int64_t pad_to = -1;  // kBucket with pad_to_boundary: the first extent to pad to; -1: none
   std::string state;    // the settler's state behind this batch (Settler::Restore)

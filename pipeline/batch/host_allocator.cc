@@ -4,8 +4,10 @@
 
 #include <cstdint>
 #include <new>
+#include <optional>
 
 #include "absl/strings/str_cat.h"
+#include "base/host.h"
 #include "base/status.h"
 
 namespace millrace::pipeline {
@@ -42,6 +44,10 @@ std::byte* Map(size_t bytes) {
 class PageableAllocator final : public HostAllocator {
  public:
   absl::StatusOr<std::byte*> Allocate(size_t bytes) override {
+    if (limit_.has_value() && bytes >= *limit_) {
+      return absl::ResourceExhaustedError(absl::StrCat(
+          "a slab of ", bytes, " B is more than the cgroup's memory limit of ", *limit_, " B"));
+    }
     auto* const memory = bytes >= kMappedBytes
                              ? Map(bytes)
                              : static_cast<std::byte*>(::operator new(
@@ -57,6 +63,9 @@ class PageableAllocator final : public HostAllocator {
     }
   }
   std::string_view name() const override { return "pageable"; }
+
+ private:
+  const std::optional<uint64_t> limit_ = ReadMemoryLimit();
 };
 
 }  // namespace

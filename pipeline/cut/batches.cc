@@ -108,14 +108,15 @@ bool LaneSettler::FillFromBuckets(BatchLane& lane) {
 size_t LaneSettler::BucketOf(LaneRow& row, const int64_t* extents) const {
   const std::vector<uint64_t>& boundaries = plan_.batch.boundaries;
   if (!row.error.ok()) return 0;
-  const int64_t length = length_extent_.has_value() ? extents[*length_extent_] : fixed_length_;
+  const int64_t told = length_extent_.has_value() ? extents[*length_extent_] : fixed_length_;
+  const int64_t length = std::max<int64_t>(told, 0);  // the value of a key may be negative
   const auto bucket = static_cast<size_t>(
       std::ranges::upper_bound(boundaries, static_cast<uint64_t>(length)) - boundaries.begin());
   if (plan_.batch.pad_to_boundary && bucket == boundaries.size() && bucket > 0) {
     row.error = absl::InvalidArgumentError(absl::StrCat(
-        "stage \"", plan_.batch.stage, "\": field \"", plan_.batch.length_field, "\" has length ",
-        length, ", and pad_to_bucket_boundary takes less than the last boundary, ",
-        boundaries.back()));
+        "stage \"", plan_.batch.stage, "\": field \"", plan_.batch.length_field,
+        plan_.batch.length_is_value ? "\" is " : "\" has length ", length,
+        ", and pad_to_bucket_boundary takes less than the last boundary, ", boundaries.back()));
     RecordError error;
     error.reason = RecordErrorReason::kValue;
     SetRecordError(row.error, error);

@@ -175,6 +175,22 @@ class Examination {
       const Shape shape = column->at(row).shape;
       out = std::ranges::copy(shape.extents(), out).out;
     }
+    if (!plan_.value_of.empty()) WriteValue(run, row, out);
+  }
+
+  void WriteValue(Run& run, int64_t row, int64_t* out) const {
+    const Column* column = run.Find(plan_.value_of);
+    const ConstTensorView value = column == nullptr ? ConstTensorView() : column->at(row);
+    if (value.data == nullptr || value.shape.rank() != 0) {
+      run.Fail(row, absl::InternalError(absl::StrCat("no stage stored field \"", plan_.value_of,
+                                                     "\" as declared")));
+    } else if (value.dtype == DType::kI64) {
+      *out = value.as<int64_t>()[0];
+    } else if (value.dtype == DType::kI32) {
+      *out = value.as<int32_t>()[0];
+    } else {
+      *out = value.as<uint8_t>()[0];
+    }
   }
 
   std::vector<SampleId> IdsOf(std::span<const Place> places) const {
@@ -252,7 +268,8 @@ Examiner::Examiner(const PhysicalPlan& plan) : plan_(*plan.cut) {
     assert(field != nullptr);
     extent_ranks_.push_back(field->shape.rank());
   }
-  extents_per_row_ = std::accumulate(extent_ranks_.begin(), extent_ranks_.end(), size_t{0});
+  extents_per_row_ = std::accumulate(extent_ranks_.begin(), extent_ranks_.end(),
+                                     plan_.value_of.empty() ? size_t{0} : size_t{1});
   first_settled_filter_ = plan_.num_filters;
   for (const SettleStep& step : plan_.settle) {
     first_settled_filter_ = std::min(first_settled_filter_, step.after_filters);

@@ -27,7 +27,8 @@ class Examiner {
   // is annotated with the stage and has no position. An exception of an op leaves this function,
   // unless the op works on one row, whose error it then is: examine each record by itself.
   void Examine(Run& run, std::span<const uint64_t> positions, Examined* found) const;
-  // The number of Examined::extents of each row: the ranks of extents_of, added up.
+  // The number of Examined::extents of each row: the ranks of extents_of, added up, and one more
+  // for the value of value_of.
   size_t extents_per_row() const { return extents_per_row_; }
 
  private:

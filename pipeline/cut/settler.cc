@@ -168,6 +168,10 @@ LaneSettler::BatchLane LaneSettler::MakeLane(uint64_t lane) const {
 }
 
 void LaneSettler::FindLength() {
+  if (plan_.batch.length_is_value) {
+    length_extent_ = options_.extents_per_row - 1;  // behind all extents
+    return;
+  }
   size_t extent = 0;
   for (const std::string& name : plan_.cut->extents_of) {
     if (name == plan_.batch.length_field) {

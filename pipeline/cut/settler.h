@@ -43,7 +43,8 @@ struct Examined {
   uint64_t end = 0;
   std::vector<Row> rows;
   uint64_t num_kept = 0;  // rows that passed every filter
-  // Per row, the extents of CutPlan::extents_of in order, `extents_per_row` numbers.
+  // Per row, the extents of CutPlan::extents_of in order and the value of value_of,
+  // `extents_per_row` numbers.
   std::vector<int64_t> extents;
   std::vector<absl::Status> errors;  // complete (stage, file, offset; without the stream position)
 };

@@ -80,7 +80,7 @@ std::unique_ptr<OpenBatch> BatchMaker::Open(OpenItem& item) const {
   } else {
     OpenNext(std::get<NextBatch>(item.batch), *batch);
   }
-  batch->data->reserved_bytes = item.reserved_bytes;
+  batch->data->reserved_bytes = std::exchange(item.reserved_bytes, 0);
   return batch;
 }
 

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/caught.h"
 #include "base/record_error.h"
 #include "base/status.h"
 #include "pipeline/executor/settling.h"
@@ -28,6 +29,22 @@ int64_t StandingBytes(const ExecutorParts& parts, const Scanner* scanner) {
   return parts.standing_bytes +
          static_cast<int64_t>(SettlerBytes(parts.plan, extents, parts.order.records().size()));
 }
+
+// Gives bytes back to the budget at once when it ends, also where an exception passes by.
+class ReturnedBytes {
+ public:
+  explicit ReturnedBytes(MemoryBudget& budget) : budget_(budget) {}
+  ~ReturnedBytes() {
+    if (bytes_ != 0) budget_.Release(bytes_);
+  }
+  ReturnedBytes(const ReturnedBytes&) = delete;
+  ReturnedBytes& operator=(const ReturnedBytes&) = delete;
+  void Add(int64_t bytes) { bytes_ += bytes; }
+
+ private:
+  MemoryBudget& budget_;
+  int64_t bytes_ = 0;
+};
 
 ExecutorState MakeState(const ExecutorParts& parts) {
   const Goals limits{.threads = MaxThreads(parts), .ring = parts.prefetch_batches};
@@ -316,7 +333,19 @@ absl::Status Executor::EndStatusLocked() const {
 
 void Executor::CallWorkers(int tasks) {
   Workers& workers = parts_.context->workers();
-  for (int i = 0; i < tasks; ++i) workers.Enqueue(group_, [this] { RunTask(); });
+  for (int i = 0; i < tasks; ++i) {
+    const absl::Status thrown = Caught([&] { workers.Enqueue(group_, [this] { RunTask(); }); });
+    if (!thrown.ok()) return NotCalled(tasks - i, thrown);
+  }
+}
+
+// Ends the stream: so many tasks will not come, since there is no memory to call them.
+void Executor::NotCalled(int tasks, const absl::Status& error) {
+  MutexLock lock(mu_);
+  if (!state_.stopped) StopLocked(error);
+  batch_ready_.NotifyAll();
+  tasks_ -= tasks;  // until here they keep the executor
+  NotifyIfIdleLocked();
 }
 
 void Executor::WakeWorkersLocked() {
@@ -340,8 +369,21 @@ void Executor::RunTask() {
   TaskClock clock;
   WorkItem item;
   while (NextItem(clock, item)) {
-    std::visit([this](auto& work) { Execute(work); }, item);
+    const absl::Status thrown =
+        Caught([&] { std::visit([this](auto& work) { Execute(work); }, item); });
+    if (!thrown.ok()) GiveUp(thrown, item);
   }
+}
+
+// Ends the stream since `item` threw, and its work is half done. Runs give their places in the
+// budget back when the stream is cleared.
+void Executor::GiveUp(const absl::Status& error, WorkItem& item) {
+  if (auto* const open = std::get_if<OpenItem>(&item)) {
+    budget_->Release(std::exchange(open->reserved_bytes, 0));  // 0 once a batch has them
+  }
+  Locked lock(*this);
+  if (!state_.stopped) StopLocked(error);
+  state_.ring.CallConsumer();
 }
 
 // Ends `item`, unless it is nothing, and makes it the next thing that the task does. False: the
@@ -385,6 +427,8 @@ void Executor::EndItemLocked(WorkItem& item) {
     queues.rows().GiveBack(plan->idle);
   } else if (const auto* const scan = std::get_if<ScanItem>(&item)) {
     queues.scan().GiveBack(scan->idle);
+  } else if (auto* const examine = std::get_if<ExamineItem>(&item)) {
+    queues.GiveBack(std::move(examine->scratch));  // of one that threw
   }
 }
 
@@ -440,17 +484,18 @@ void Executor::Execute(ProcessItem& item) {
   if (item.scratch == nullptr) {
     item.scratch = std::make_unique<RunScratch>(processor_.MakeScratch());
   }
-  int64_t reserved = 0;
   const int64_t begin_ns = Now();
-  for (RowsRun* const run : item.runs) {
-    run->bad_rows = processor_.Process(*run, *item.scratch);
-    reserved += std::exchange(run->records.reserved_bytes, 0);
-    run->DropRecords();
+  {
+    ReturnedBytes returned(*budget_);
+    for (RowsRun* const run : item.runs) {
+      run->bad_rows = processor_.Process(*run, *item.scratch);
+      returned.Add(std::exchange(run->records.reserved_bytes, 0));
+      run->DropRecords();
+    }
   }
   const int64_t worked_ns = Now() - begin_ns;
   counters_.work_nanoseconds.Add(worked_ns);
   sizes_.LearnRows(worked_ns, item.num_rows);
-  if (reserved != 0) budget_->Release(reserved);
   counters_.records_read.Add(item.num_rows);
   item.scratch = CountScratch(std::move(item.scratch));
 }
@@ -569,9 +614,12 @@ void Executor::Submit(Run* run) {
     ++reads_;
   }
   // Not under the mutex: the engine may call back before it returns.
-  parts_.context->io().Submit(std::move(reads), [this, run](std::vector<absl::Status> status) {
+  const auto on_read = [this, run](std::vector<absl::Status> status) {
     OnRead(run, std::move(status));
-  });
+  };
+  const absl::Status thrown =
+      Caught([&] { parts_.context->io().Submit(std::move(reads), on_read); });
+  if (!thrown.ok()) on_read(std::vector<absl::Status>(run->records.spans.size(), thrown));
 }
 
 template <typename Run>

@@ -110,10 +110,12 @@ class Executor {
 
   // Tasks of the workers.
   void RunTask() MILLRACE_EXCLUDES(mu_);
+  void GiveUp(const absl::Status& error, WorkItem& item) MILLRACE_EXCLUDES(mu_);
   bool NextItem(TaskClock& clock, WorkItem& item) MILLRACE_EXCLUDES(mu_);
   void EndItemLocked(WorkItem& item) MILLRACE_REQUIRES(mu_);
   void EndTaskLocked() MILLRACE_REQUIRES(mu_);
   void CallWorkers(int tasks) MILLRACE_EXCLUDES(mu_);
+  void NotCalled(int tasks, const absl::Status& error) MILLRACE_EXCLUDES(mu_);
   void WakeWorkersLocked() MILLRACE_REQUIRES(mu_);
   bool NothingUnderWayLocked() const MILLRACE_REQUIRES(mu_) { return tasks_ == 0 && reads_ == 0; }
   void NotifyIfIdleLocked() MILLRACE_REQUIRES(mu_);

@@ -183,8 +183,10 @@ void AppendExamine(const CutPlan& cut, std::string* text) {
         break;
     }
   }
-  if (cut.extents_of.empty()) return;
-  block.Add(absl::StrCat("extents of ", absl::StrJoin(cut.extents_of, ", ")));
+  if (!cut.extents_of.empty()) {
+    block.Add(absl::StrCat("extents of ", absl::StrJoin(cut.extents_of, ", ")));
+  }
+  if (!cut.value_of.empty()) block.Add(absl::StrCat("the value of ", cut.value_of));
 }
 
 std::string SettleText(const SettleStep& step) {
@@ -222,7 +224,8 @@ uint64_t RowBytes(const Schema& schema) {
 }
 
 std::string BucketText(const BatchSpec& batch) {
-  std::string text = absl::StrCat("by length of ", batch.length_field, ":");
+  std::string text =
+      absl::StrCat(batch.length_is_value ? "by " : "by length of ", batch.length_field, ":");
   for (size_t i = 0; i < batch.boundaries.size(); ++i) {
     absl::StrAppend(&text, " below ", batch.boundaries[i], " ", Count(batch.bucket_sizes[i], "row"),
                     ",");

@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <limits>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -27,11 +29,20 @@ readers::ReadWatchOptions WatchOf(const ContextOptions& options) {
   return watch;
 }
 
+// The budget that a cgroup's limit allows: the kernel ends a process that goes over it, and the
+// budget does not count all that a process has.
+int64_t MostBudget() {
+  const std::optional<uint64_t> limit = ReadMemoryLimit();
+  if (!limit.has_value()) return std::numeric_limits<int64_t>::max();
+  return std::max<int64_t>(static_cast<int64_t>(*limit / 4 * 3), 1);
+}
+
 }  // namespace
 
 // Reads wait for a device rather than for a core, so there are more I/O threads than workers.
 absl::StatusOr<std::shared_ptr<Context>> MakeContext(ContextOptions options) {
   if (options.metrics == nullptr) options.metrics = std::make_shared<Metrics>();
+  options.memory_budget_bytes = std::min(options.memory_budget_bytes, MostBudget());
   if (options.io == nullptr) {
     const int workers = options.threads > 0 ? options.threads : ReadCores().usable;
     MILLRACE_ASSIGN_OR_RETURN(

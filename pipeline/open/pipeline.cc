@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/caught.h"
 #include "base/status.h"
 #include "pipeline/open/open.h"
 #include "pipeline/optimize/optimizer.h"
@@ -25,9 +26,11 @@ absl::Status OpenOptions::Validate() const {
   return Annotate(http.Validate(), "OpenOptions.http");
 }
 
-absl::StatusOr<std::unique_ptr<Pipeline>> Pipeline::Open(const Plan& plan,
-                                                         std::shared_ptr<Context> context,
-                                                         const OpenOptions& options) {
+namespace {
+
+absl::StatusOr<std::unique_ptr<Pipeline>> OpenPlan(const Plan& plan,
+                                                   std::shared_ptr<Context> context,
+                                                   const OpenOptions& options) {
   MILLRACE_RETURN_IF_ERROR(context->CheckNotForked());
   MILLRACE_RETURN_IF_ERROR(options.Validate());
   OptimizerOptions optimizer;
@@ -36,6 +39,14 @@ absl::StatusOr<std::unique_ptr<Pipeline>> Pipeline::Open(const Plan& plan,
   MILLRACE_ASSIGN_OR_RETURN(OpenedSources sources, OpenSources(physical, *context, options));
   MILLRACE_RETURN_IF_ERROR(sources.Select(physical, *context, options));
   return OpenPhysical(std::move(physical), std::move(sources), std::move(context), options);
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Pipeline>> Pipeline::Open(const Plan& plan,
+                                                         std::shared_ptr<Context> context,
+                                                         const OpenOptions& options) {
+  return Caught([&] { return OpenPlan(plan, std::move(context), options); });
 }
 
 }  // namespace millrace::pipeline

@@ -113,6 +113,14 @@ absl::Status CheckLength(const BatchSpec& batch, const Schema& schema, const std
   if (field == nullptr) {
     return AtStage(where, batch.stage, schema.CheckHas(batch.length_field));
   }
+  if (batch.length_is_value) {
+    const bool whole =
+        field->dtype == DType::kU8 || field->dtype == DType::kI32 || field->dtype == DType::kI64;
+    if (whole && field->shape.rank() == 0) return absl::OkStatus();
+    return StageError(where, batch.stage,
+                      absl::StrCat("key: field \"", field->name, "\" is not one whole number (",
+                                   Described(*field), ")"));
+  }
   if (field->shape.rank() > 0) return absl::OkStatus();
   return StageError(where, batch.stage,
                     absl::StrCat("field \"", field->name, "\" is one number (", Described(*field),
@@ -149,15 +157,17 @@ absl::Status FillBatch(const PlanMessage& message, int batch_stage, PhysicalPlan
 
   std::vector<std::string> extents_of;
   for (const Field& field : schema.fields()) {
-    if (Varies(field) || field.name == batch.length_field) extents_of.push_back(field.name);
+    const bool is_length = field.name == batch.length_field && !batch.length_is_value;
+    if (Varies(field) || is_length) extents_of.push_back(field.name);
   }
-  if (extents_of.empty()) {
+  if (extents_of.empty() && !batch.length_is_value) {
     batch.kind = Kind::kFixed;
     batch.padding.clear();
     return absl::OkStatus();
   }
   if (!plan->cut) plan->cut.emplace();
   plan->cut->extents_of = std::move(extents_of);
+  if (batch.length_is_value) plan->cut->value_of = batch.length_field;
   return absl::OkStatus();
 }
 

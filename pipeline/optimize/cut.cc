@@ -83,6 +83,9 @@ Wanted CollectWanted(const std::vector<OpSpec>& specs, const std::vector<Schema>
     add(absl::StrCat("extents of ", absl::StrJoin(cut.extents_of, ", ")), specs.size(),
         cut.extents_of);
   }
+  if (!cut.value_of.empty()) {
+    add(absl::StrCat("the value of ", cut.value_of), specs.size(), {cut.value_of});
+  }
   return all;
 }
 

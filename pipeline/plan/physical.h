@@ -141,6 +141,8 @@ struct CutPlan {
   // Batch fields whose extents differ from row to row: pass 1 tells them, in this order, all
   // extents of each field.
   std::vector<std::string> extents_of;
+  // A field of one whole number whose value pass 1 tells behind the extents; "": none.
+  std::string value_of;
 };
 
 struct BatchSpec {
@@ -157,6 +159,7 @@ struct BatchSpec {
   std::vector<Padding> padding;  // kPadded, kBucket: the padding of fields; of other fields: zero
   // kBucket
   std::string length_field;
+  bool length_is_value = false;  // true if the value of that field is the length, not its extent
   std::vector<uint64_t> boundaries;
   std::vector<uint64_t> bucket_sizes;
   bool pad_to_boundary = false;  // true if rows are padded to the bucket's boundary - 1

@@ -301,7 +301,7 @@ absl::StatusOr<TextLocations> ParseTextProto(std::string_view file, const std::s
     return absl::InvalidArgumentError(
         absl::StrCat(origin, ": longer than ", kMaxTextProtoBytes >> 20, " MiB"));
   }
-  if (const std::string_view why = WhyNotUtf8(file); !why.empty()) {
+  if (const std::string_view why = WhyNotText(file); !why.empty()) {
     return absl::InvalidArgumentError(absl::StrCat(origin, ": ", ToAbsl(why)));
   }
   auto data = std::make_shared<TextLocations::Data>();

@@ -1,28 +1,6 @@
 #include "pipeline/stages/apply_caught.h"
 
-#include <exception>
-#include <string>
-
-#include "absl/strings/str_cat.h"
-
 namespace millrace::pipeline {
-namespace {
-
-std::string WhatIsThrown() {
-  try {
-    throw;
-  } catch (const std::exception& e) {
-    return e.what();
-  } catch (...) {
-    return "not a std::exception";
-  }
-}
-
-}  // namespace
-
-absl::Status ThrownError() {
-  return absl::InternalError(absl::StrCat("exception: ", WhatIsThrown()));
-}
 
 void ApplyAlone(const Op& op, Run& run) {
   try {
@@ -38,11 +16,7 @@ bool ApplyCaught(const Op& op, Run& run) {
 }
 
 absl::Status ApplyCaught(const BatchOp& op, BatchView& batch) {
-  try {
-    return op.Apply(batch);
-  } catch (...) {
-    return ThrownError();
-  }
+  return Caught([&] { return op.Apply(batch); });
 }
 
 }  // namespace millrace::pipeline

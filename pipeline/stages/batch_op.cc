@@ -6,9 +6,10 @@
 
 namespace millrace::pipeline {
 
-TensorView BatchView::Find(std::string_view name) const {
+FoundTensor<TensorView> BatchView::Find(std::string_view name) const {
   const auto it = std::ranges::find(names, name);
-  return it == names.end() ? TensorView() : tensors[static_cast<size_t>(it - names.begin())];
+  if (it == names.end()) return FoundTensor<TensorView>(NoTensor(name, names));
+  return {tensors[static_cast<size_t>(it - names.begin())], *it};
 }
 
 RandomStream BatchView::Random() const {

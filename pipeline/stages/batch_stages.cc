@@ -50,7 +50,11 @@ absl::Status CheckPadded(const OptionsChecker& check, const proto::PaddedBatch& 
 }
 
 absl::Status CheckBucket(const OptionsChecker& check, const proto::BucketByLength& bucket) {
-  MILLRACE_RETURN_IF_ERROR(check.HasName("field", bucket.field()));
+  if (bucket.key().empty()) {
+    MILLRACE_RETURN_IF_ERROR(check.HasName("field", bucket.field()));
+  } else if (!bucket.field().empty()) {
+    return check.Error("key", " stands instead of field");
+  }
   if (bucket.boundary().empty()) {
     return check.Error("boundary", ": none given; padded_batch does without");
   }
@@ -98,7 +102,8 @@ void ToBucket(const proto::BucketByLength& bucket, BatchSpec* spec) {
   spec->kind = Kind::kBucket;
   spec->size = *std::ranges::max_element(bucket.batch_size());
   spec->drop_remainder = bucket.drop_remainder();
-  spec->length_field = bucket.field();
+  spec->length_is_value = !bucket.key().empty();
+  spec->length_field = spec->length_is_value ? bucket.key() : bucket.field();
   spec->boundaries.assign(bucket.boundary().begin(), bucket.boundary().end());
   spec->bucket_sizes.assign(bucket.batch_size().begin(), bucket.batch_size().end());
   spec->pad_to_boundary = bucket.pad_to_bucket_boundary();
@@ -148,7 +153,8 @@ constexpr StageRow kBatchRows[] = {
      .name = "bucket_by_length",
      .kind = StageKind::kBatch,
      .doc = "Padded batches of samples of similar length.",
-     .options = {{"field", "its first extent is the length", kRequired},
+     .options = {{"field", "its first extent is the length", "required without `key`"},
+                 {"key", "instead: a field of one whole number, which is the length"},
                  {"boundary",
                   "ascending; bucket i holds lengths in [boundary i-1, boundary i), the last one "
                   "all that are longer",

@@ -83,8 +83,16 @@ bool HasNoMagic(std::span<const std::byte> first) {
   return compression == Compression::kNone || compression == Compression::kZlib;
 }
 
+absl::Status CheckNoPointer(const RandomAccessFile& file) {
+  std::array<std::byte, kTellingTextBytes> bytes = {};
+  MILLRACE_ASSIGN_OR_RETURN(const size_t got, file.ReadAt(0, bytes));
+  if (!IsGitLfsPointer({reinterpret_cast<const char*>(bytes.data()), got})) return absl::OkStatus();
+  return absl::DataLossError(absl::StrCat(file.path(), ": ", ToAbsl(kIsGitLfsPointer)));
+}
+
 absl::Status CheckPlain(const RandomAccessFile& file, const WalkOptions& options) {
   if (!options.plain) return absl::OkStatus();
+  MILLRACE_RETURN_IF_ERROR(CheckNoPointer(file));
   std::array<std::byte, kProbeBytes> bytes = {};
   MILLRACE_ASSIGN_OR_RETURN(const size_t got, file.ReadAt(0, bytes));
   const auto first = std::span<const std::byte>(bytes).first(got);
@@ -96,10 +104,11 @@ absl::Status CheckPlain(const RandomAccessFile& file, const WalkOptions& options
 
 absl::StatusOr<uint64_t> BeginOfText(const RandomAccessFile& file, const WalkOptions& options) {
   MILLRACE_RETURN_IF_ERROR(CheckPlain(file, options));
-  std::array<std::byte, kProbeBytes> bytes = {};
+  std::array<std::byte, kTellingTextBytes> bytes = {};
   MILLRACE_ASSIGN_OR_RETURN(const size_t got, file.ReadAt(0, bytes));
   const std::string_view first(reinterpret_cast<const char*>(bytes.data()), got);
-  const std::string_view why = WhyNotUtf8(first);
+  // Lines of HTML are lines.
+  const std::string_view why = IsHtml(first) ? std::string_view() : WhyNotText(first);
   if (why.empty()) return ByteOrderMarkBytes(first);
   return DamagedRecord(file.path(), RecordRef(), RecordErrorReason::kExample, why);
 }

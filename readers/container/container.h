@@ -95,8 +95,10 @@ std::unique_ptr<const Container> MakeTarContainer();
 bool HasNoMagic(std::span<const std::byte> first);
 
 // For containers without a magic of their own.
-//   DATA_LOSS  with RecordError kWrongCompression: `file`, which is said to be plain, is gzip or
-//              zstd
+//   DATA_LOSS  without RecordError, since no record is damaged: `file` is a Git LFS pointer
+absl::Status CheckNoPointer(const RandomAccessFile& file);
+//   DATA_LOSS  as CheckNoPointer; or with RecordError kWrongCompression: `file`, which is said to
+//              be plain, is gzip or zstd
 absl::Status CheckPlain(const RandomAccessFile& file, const WalkOptions& options);
 
 // Where the text of a file begins: behind its byte order mark, if it has one.

@@ -2,8 +2,10 @@
 
 #include <array>
 
+#include "absl/strings/str_cat.h"
 #include "base/status.h"
 #include "readers/container/tfrecord_frame.h"
+#include "readers/foreign_kind.h"
 #include "readers/inflate/byte_source.h"
 
 namespace millrace::readers {
@@ -36,10 +38,15 @@ BadHeader ExplainBadHeader(const std::byte* header, uint64_t offset, bool plain)
       return {RecordErrorReason::kWrongCompression,
               "this is a zstd stream; compression is \"none\""};
     default:
-      return {RecordErrorReason::kLengthCrc,
-              "the CRC of the length does not match; is this a TFRecord file, and is the "
-              "compression right?"};
+      break;
   }
+  const std::string_view kind = ForeignKind({reinterpret_cast<const char*>(header), kHeaderBytes});
+  if (!kind.empty()) {
+    return {RecordErrorReason::kLengthCrc, absl::StrCat("not a TFRecord file, but ", ToAbsl(kind))};
+  }
+  return {RecordErrorReason::kLengthCrc,
+          "the CRC of the length does not match; is this a TFRecord file, and is the compression "
+          "right?"};
 }
 
 }  // namespace millrace::readers

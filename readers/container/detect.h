@@ -27,7 +27,7 @@ absl::StatusOr<Compression> DetectCompression(const RandomAccessFile& file,
 // The meaning of a record header with a bad CRC.
 struct BadHeader {
   RecordErrorReason reason = RecordErrorReason::kLengthCrc;
-  std::string_view text;
+  std::string text;
 };
 
 // Explains the kHeaderBytes at `header`, whose CRC is bad and which stand at `offset` of the bytes

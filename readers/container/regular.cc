@@ -7,6 +7,7 @@
 #include "base/big_endian.h"
 #include "base/status.h"
 #include "readers/container/container.h"
+#include "readers/foreign_kind.h"
 #include "readers/inflate/byte_source.h"
 
 // Records of one size, whose places are arithmetic: nothing is walked and no index is kept. All
@@ -66,6 +67,7 @@ class FixedLengthContainer final : public RegularContainer {
                                         bool is_cut) const override {
     const uint64_t first = options_.header_bytes;
     const uint64_t size = file.size();
+    MILLRACE_RETURN_IF_ERROR(CheckNoPointer(file));
     const absl::Status fits =
         CheckRecord(file, first, options_.record_bytes, options.max_record_bytes);
     if (!fits.ok()) return WholeFrames{{}, std::min(first, size), fits};
@@ -182,8 +184,10 @@ class IdxContainer final : public RegularContainer {
     if (got < kMagicBytes) return CutHeader(file, got);
     if (bytes[0] != std::byte{0} || bytes[1] != std::byte{0} || element == 0 || dimensions == 0) {
       return Damaged(file, 0, 0, RecordErrorReason::kUnknown,
-                     "not an IDX file: its first bytes are not 0, 0, a type and a number of "
-                     "dimensions");
+                     absl::StrCat("not an IDX file",
+                                  ButForeign({reinterpret_cast<const char*>(bytes.data()), got}),
+                                  ": its first bytes are not 0, 0, a type and a number of "
+                                  "dimensions"));
     }
     Header header;
     header.bytes = kMagicBytes + 4 * dimensions;

@@ -1,11 +1,14 @@
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
+#include "base/text.h"
 #include "readers/container/container.h"
 #include "readers/container/tar_walk.h"
+#include "readers/foreign_kind.h"
 
 // Samples of WebDataset: members of a tar that follow each other and are called alike up to the
 // first dot. A record is the stretch of the archive that holds them, headers included, so that one
@@ -47,12 +50,12 @@ class SampleWalk {
   absl::StatusOr<std::vector<uint64_t>> Run() {
     while (true) {
       auto member = walk_.Next();
-      if (!member.ok()) return AtSample(member.status());
+      if (!member.ok()) return Explained(member.status());
       if (!member->has_value()) break;
       MILLRACE_RETURN_IF_ERROR(Add(**member));
       if (walk_.offset() - reported_ >= kReportEveryBytes) Report(walk_.offset());
     }
-    if (absl::Status rest = walk_.CheckRest(); !rest.ok()) return AtSample(std::move(rest));
+    MILLRACE_RETURN_IF_ERROR(walk_.CheckRest());
     Report(file_.size());
     begins_.push_back(end_);
     return std::move(begins_);
@@ -65,6 +68,8 @@ class SampleWalk {
     if (begins_.empty() || key != key_) {
       MILLRACE_RETURN_IF_ERROR(CheckLength(member.begin));
       begins_.push_back(member.begin);
+      // Damage that is met while a sample is open may be that sample's.
+      walk_.SetOrdinal(begins_.size() - 1);
       key_ = key;
     }
     end_ = member.end;
@@ -89,13 +94,16 @@ class SampleWalk {
                                       " bytes, which is the limit"));
   }
 
-  // Damage that is met while a sample is open may be that sample's.
-  absl::Status AtSample(absl::Status status) const {
-    auto error = GetRecordError(status);
-    if (!error.has_value()) return status;
-    error->ordinal = static_cast<int64_t>(begins_.empty() ? 0 : begins_.size() - 1);
-    SetRecordError(status, *error);
-    return status;
+  // At the front of a file its bytes may say what it is instead.
+  absl::Status Explained(const absl::Status& status) const {
+    const auto error = GetRecordError(status);
+    if (walk_.offset() > 0 || !error.has_value()) return status;
+    std::array<std::byte, kTellingTextBytes> bytes = {};
+    MILLRACE_ASSIGN_OR_RETURN(const size_t got, file_.ReadAt(0, bytes));
+    const std::string_view kind = ForeignKind({reinterpret_cast<const char*>(bytes.data()), got});
+    if (kind.empty()) return status;
+    return DamagedRecord(file_.path(), RecordRef(), error->reason,
+                         absl::StrCat("not a tar archive, but ", ToAbsl(kind)));
   }
 
   const RandomAccessFile& file_;

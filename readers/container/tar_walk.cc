@@ -255,6 +255,7 @@ absl::Status TarWalk::CheckRest() {
 
 absl::Status TarWalk::Damaged(RecordErrorReason reason, std::string_view text) const {
   RecordRef ref;
+  ref.ordinal = ordinal_;
   ref.offset = at_;
   return DamagedRecord(file_.path(), ref, reason, text);
 }

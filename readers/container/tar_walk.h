@@ -40,8 +40,8 @@ class TarWalk {
   // Goes on to the next member.
   //   value      a member; all its blocks are in the file
   //   nullopt    the end mark, or the end of a part
-  //   DATA_LOSS  with RecordError (but for the ordinal): damaged or cut, or a sparse member, or one
-  //              of more than max_member_bytes
+  //   DATA_LOSS  with RecordError: damaged or cut, or a sparse member, or one of more than
+  //              max_member_bytes
   //   other      the file cannot be read
   absl::StatusOr<std::optional<TarMember>> Next();
 
@@ -50,6 +50,9 @@ class TarWalk {
 
   // Where the next header lies.
   uint64_t offset() const { return at_; }
+
+  // The number of the sample that damage from here on counts as part of; 0 before the first call.
+  void SetOrdinal(uint64_t ordinal) { ordinal_ = ordinal; }
 
  private:
   struct Extras;  // the facts that headers in front of a member tell of it
@@ -71,6 +74,7 @@ class TarWalk {
   uint64_t window_begin_ = 0;
   uint64_t window_end_ = 0;
   uint64_t at_ = 0;
+  uint64_t ordinal_ = 0;
   uint64_t last_size_ = 0;
   uint64_t wide_bytes_;  // to read while members are small
 };

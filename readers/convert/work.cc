@@ -5,6 +5,7 @@
 #include <thread>
 #include <utility>
 
+#include "base/caught.h"
 #include "base/mutex.h"
 #include "base/status.h"
 
@@ -50,9 +51,7 @@ class Ring {
   // Takes chunks until there is none left. For threads that encode.
   void Encode() {
     while (auto fetched = work_.fetch_in_order ? ClaimInOrder() : Claim()) {
-      absl::StatusOr<EncodedChunk> encoded =
-          fetched->records.ok() ? work_.encode(fetched->chunk, **fetched->records)
-                                : absl::StatusOr<EncodedChunk>(fetched->records.status());
+      absl::StatusOr<EncodedChunk> encoded = EncodeFetched(*fetched);
       MutexLock lock(mu_);
       slots_[fetched->chunk % slots_.size()] = std::move(encoded);
       changed_.NotifyAll();
@@ -81,6 +80,11 @@ class Ring {
     absl::StatusOr<std::unique_ptr<FetchedRecords>> records;
   };
 
+  absl::StatusOr<EncodedChunk> EncodeFetched(Fetched& fetched) {
+    MILLRACE_RETURN_IF_ERROR(fetched.records.status());
+    return Caught([&] { return work_.encode(fetched.chunk, **fetched.records); });
+  }
+
   std::optional<Fetched> ClaimInOrder() {
     MutexLock lock(fetch_mu_);
     return Claim();
@@ -89,7 +93,7 @@ class Ring {
   std::optional<Fetched> Claim() {
     const std::optional<uint64_t> chunk = NextChunk();
     if (!chunk.has_value()) return std::nullopt;
-    return Fetched{*chunk, work_.fetch(*chunk)};
+    return Fetched{*chunk, Caught([&] { return work_.fetch(*chunk); })};
   }
 
   std::optional<uint64_t> NextChunk() {
@@ -129,7 +133,7 @@ absl::Status RunInOrder(const ChunkWork& work, int threads) {
   Ring ring(work, 2 * static_cast<size_t>(threads));
   const auto started = StartThreads(static_cast<size_t>(threads), [&ring] { ring.Encode(); });
   if (started.empty()) return RunAlone(work);
-  absl::Status status = ring.WriteAll();
+  absl::Status status = Caught([&] { return ring.WriteAll(); });
   ring.Stop();
   return status;
 }

@@ -2,6 +2,7 @@
 
 #include <array>
 
+#include "base/text.h"
 #include "base/utf8.h"
 #include "readers/example/sequence_parser.h"
 
@@ -15,7 +16,8 @@ constexpr uint32_t kGroupEnd = 4;
 
 std::string WireError::ToString() const {
   if (ok()) return "ok";
-  return "byte " + std::to_string(offset) + ": " + what;
+  const std::string text = "byte " + std::to_string(offset) + ": " + what;
+  return key.empty() ? text : text + ", in feature '" + ShownText(key) + "'";
 }
 
 bool WireReader::Fail(const char* what, const char* at) {

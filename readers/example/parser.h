@@ -32,9 +32,15 @@ enum class FeatureKind : uint8_t { kNone = 0, kBytes = 1, kFloat = 2, kInt = 3 }
 struct WireError {
   const char* what = nullptr;
   uint64_t offset = 0;
+  std::string_view key = {};  // of the feature it lies in, a view into the record; empty: not known
 
   bool ok() const { return what == nullptr; }
-  std::string ToString() const;  // "byte 17: length runs past its message"
+  std::string ToString() const;  // "byte 17: length runs past its message, in feature 'image'"
+  // Notes the feature, if none is. Returns false.
+  bool In(std::string_view feature) {
+    if (key.empty()) key = feature;
+    return false;
+  }
 };
 
 // Steps through the fields of one message, checking every bound. The bytes must outlive it.
@@ -130,7 +136,8 @@ bool VisitMap(std::string_view message, WireError* error, Take&& take, Visit&& v
         if (!features.Skip()) return false;
         continue;
       }
-      if (!features.ReadBytes(&entry.body) || !ReadEntry(features, &entry)) return false;
+      if (!features.ReadBytes(&entry.body)) return false;
+      if (!ReadEntry(features, &entry)) return error->In(entry.key);
       visit(entry);
     }
     if (!error->ok()) return false;
@@ -193,16 +200,18 @@ bool DecodeValues(std::string_view message, const FeatureEntry& entry, WireError
   const WireReader top(message, error);
   const WireReader map(entry.body, top);  // stands for its level of nesting only
   WireReader values(entry.body, map);
-  if (entry.num_values == 1) return decode(WireReader(entry.value, values));
+  if (entry.num_values == 1) {
+    return decode(WireReader(entry.value, values)) || error->In(entry.key);
+  }
   while (values.Next()) {
     std::string_view value;
     if (values.tag() != 0x12) {
-      if (!values.Skip()) return false;
+      if (!values.Skip()) break;
     } else if (!values.ReadBytes(&value) || !decode(WireReader(value, values))) {
-      return false;
+      break;
     }
   }
-  return values.ok();
+  return values.ok() || error->In(entry.key);
 }
 
 // Decodes a Feature, or one more part of it; `kind` is that of the parts before it.

@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "base/atomic_file.h"
+#include "base/status.h"
 #include "readers/open_file.h"
 
 namespace millrace::readers {
@@ -54,6 +55,20 @@ UniqueFd CacheFolder::Lock(const std::string& path) const {
   } while (result != 0 && errno == EINTR);
   if (result != 0) fd.Reset();
   return fd;
+}
+
+absl::Status CacheFolder::CheckUsable() const {
+  if (!exists()) {
+    return absl::FailedPreconditionError(
+        "there is no folder for indexes: neither XDG_CACHE_HOME nor HOME is an absolute path");
+  }
+  std::error_code error;
+  std::filesystem::create_directories(folder_, error);
+  if (error) return ErrnoStatus(error.value(), "create folder", folder_);
+  const absl::StatusOr<std::unique_ptr<AtomicFile>> probe = AtomicFile::Create(PathOf("probe"));
+  if (!probe.ok()) return probe.status();
+  constexpr std::byte kByte{};
+  return (*probe)->Append({&kByte, 1});
 }
 
 void CacheFolder::RemoveAbandoned() const {

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/local_path.h"
 #include "base/status.h"
 #include "readers/file/read_front.h"
 
@@ -106,8 +107,9 @@ struct OpenedFile {
 };
 
 absl::StatusOr<OpenedFile> OpenAny(const std::string& path) {
+  MILLRACE_ASSIGN_OR_RETURN(const std::string local, LocalPath(path));
   // O_NONBLOCK keeps the open of a pipe without a writer from blocking; regular files ignore it.
-  OpenedFile file{UniqueFd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK))};
+  OpenedFile file{UniqueFd(::open(local.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK))};
   if (!file.fd.valid()) return ErrnoStatus(errno, "open", path);
   struct stat info = {};
   if (::fstat(file.fd.get(), &info) != 0) return ErrnoStatus(errno, "fstat", path);

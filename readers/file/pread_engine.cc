@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/caught.h"
 #include "base/mutex.h"
 #include "base/workers.h"
 #include "readers/file/read_watch.h"
@@ -40,6 +41,8 @@ class PreadEngine : public IoEngine {
 
   void Submit(std::vector<ReadRequest> requests,
               std::function<void(std::vector<absl::Status>)> done) override {
+    // Here, where a caller can be told that there is no memory.
+    std::vector<absl::Status> statuses(requests.size());
     size_t num_read = 0;
     while (num_read < requests.size() &&
            requests[num_read].file->TryReadAt(requests[num_read].offset, requests[num_read].out)) {
@@ -47,9 +50,11 @@ class PreadEngine : public IoEngine {
     }
     if (num_read == requests.size()) {
       requests.clear();
-      return done(std::vector<absl::Status>(num_read));
+      return done(std::move(statuses));
     }
-    const auto group = std::make_shared<Group>(std::move(requests), std::move(done));
+    const auto group =
+        std::make_shared<Group>(std::move(requests), std::move(statuses), std::move(done));
+    group->waiting.reserve(group->requests.size() - num_read);
     for (size_t i = num_read; i < group->requests.size(); ++i) {
       if (!Start(group, i)) group->waiting.push_back(i);
     }
@@ -59,8 +64,9 @@ class PreadEngine : public IoEngine {
 
  private:
   struct Group {
-    Group(std::vector<ReadRequest> reads, std::function<void(std::vector<absl::Status>)> on_end)
-        : requests(std::move(reads)), statuses(requests.size()), done(std::move(on_end)) {}
+    Group(std::vector<ReadRequest> reads, std::vector<absl::Status> outcomes,
+          std::function<void(std::vector<absl::Status>)> on_end)
+        : requests(std::move(reads)), statuses(std::move(outcomes)), done(std::move(on_end)) {}
 
     std::vector<ReadRequest> requests;
     std::vector<absl::Status> statuses;  // the status of each request
@@ -100,7 +106,7 @@ class PreadEngine : public IoEngine {
     for (const size_t i : group.waiting) {
       group.statuses[i] = stopping_.load(std::memory_order_relaxed)
                               ? absl::CancelledError("the I/O engine is shutting down")
-                              : Read(group.requests[i]);
+                              : Caught([&] { return Read(group.requests[i]); });
     }
     EndOne(group);
   }

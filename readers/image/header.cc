@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
 #include "readers/exif.h"
+#include "readers/foreign_kind.h"
 #include "readers/image/png.h"
 #include "readers/image_header.h"
 
@@ -76,6 +77,7 @@ absl::StatusOr<ImageHeader> ReadPngHeader(std::string_view bytes) {
   spng_ihdr ihdr{};
   int error = spng_set_png_buffer(context.get(), bytes.data(), bytes.size());
   if (error == 0) error = spng_get_ihdr(context.get(), &ihdr);
+  if (error == SPNG_EMEM) return absl::ResourceExhaustedError("PNG: no memory");
   if (error != 0) {
     return absl::DataLossError(absl::StrCat("damaged PNG header: ", spng_strerror(error)));
   }
@@ -84,6 +86,18 @@ absl::StatusOr<ImageHeader> ReadPngHeader(std::string_view bytes) {
                      .width = ihdr.width,
                      .channels = PngChannels(ihdr.color_type),
                      .orientation = ReadOrientation(bytes)};
+}
+
+// By the brands of an ISO base media file (ISO/IEC 14496-12, 4.3); empty for other files.
+std::string_view GuessByBrand(std::string_view bytes) {
+  if (bytes.size() < 12 || bytes.substr(4, 4) != "ftyp") return {};
+  const std::string_view brands = bytes.substr(8);  // the major one, its version, compatible ones
+  const std::string_view major = brands.substr(0, 4);
+  if (major == "avif" || major == "avis") return "avif";
+  if (major.starts_with("hei") || major.starts_with("hev")) return "heic";
+  if (major != "mif1" && major != "msf1") return {};
+  if (brands.find("avif") != brands.npos) return "avif";
+  return brands.find("heic") != brands.npos ? "heic" : "heif";
 }
 
 }  // namespace
@@ -99,7 +113,13 @@ std::string_view GuessImageFormat(std::string_view bytes) {
   if (bytes.size() >= 18 && bytes.starts_with("BM") && bytes.substr(15, 3) == std::string(3, 0)) {
     return "bmp";
   }
-  return {};
+  for (const char* const tiff : {"II*\0", "MM\0*", "II+\0", "MM\0+"}) {
+    if (bytes.substr(0, 4) == std::string_view(tiff, 4)) return "tiff";
+  }
+  const std::string_view box = bytes.substr(0, 12);
+  if (box == std::string_view("\0\0\0\x0cJXL \r\n\x87\n", 12)) return "jxl";
+  if (box == std::string_view("\0\0\0\x0cjP  \r\n\x87\n", 12)) return "jp2";
+  return GuessByBrand(bytes);
 }
 
 int PngChannels(uint8_t color_type) {
@@ -151,12 +171,14 @@ absl::StatusOr<ImageHeader> ReadImageHeader(std::string_view bytes) {
   const std::string_view format = GuessImageFormat(bytes);
   if (format == "png") return ReadPngHeader(bytes);
   if (format != "jpeg") {
-    return absl::InvalidArgumentError(
-        absl::StrCat("neither PNG nor JPEG", format.empty() ? "" : ", but ", ToAbsl(format)));
+    return absl::InvalidArgumentError(absl::StrCat("neither PNG nor JPEG", ButForeign(bytes)));
   }
   const auto errors = std::make_unique<JpegErrors>();
   ImageHeader header;
   if (!ParseJpegHeader(bytes, errors.get(), &header)) {
+    if (errors->manager.msg_code == JERR_OUT_OF_MEMORY) {
+      return absl::ResourceExhaustedError("JPEG: no memory");
+    }
     if (errors->unsupported) {
       return absl::InvalidArgumentError(absl::StrCat("JPEG: ", errors->message.data()));
     }

@@ -189,7 +189,7 @@ namespace millrace::readers {
 absl::StatusOr<std::vector<std::string>> ReadClassNames(const std::string& file) {
   constexpr uint64_t kMaxBytes = uint64_t{16} << 20;
   MILLRACE_ASSIGN_OR_RETURN(const std::string text, ReadWholeFile(file, kMaxBytes));
-  if (const std::string_view why = WhyNotUtf8(text); !why.empty()) {
+  if (const std::string_view why = WhyNotText(text); !why.empty()) {
     return absl::InvalidArgumentError(absl::StrCat(file, ": ", ToAbsl(why)));
   }
   std::string_view rest = std::string_view(text).substr(ByteOrderMarkBytes(text));

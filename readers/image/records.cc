@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/local_path.h"
 #include "base/status.h"
 #include "readers/container/container.h"
 #include "readers/image/labels.h"
@@ -91,8 +92,9 @@ uint64_t AddImage(uint64_t fingerprint, const std::string& path, uint64_t size, 
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<RecordSource>> OpenImageRecords(const std::string& folder,
+absl::StatusOr<std::unique_ptr<RecordSource>> OpenImageRecords(const std::string& name,
                                                                const ImageRecordOptions& options) {
+  MILLRACE_ASSIGN_OR_RETURN(const std::string folder, LocalPath(name));
   MILLRACE_ASSIGN_OR_RETURN(internal::ImageListing listing, internal::ListImages(folder));
   MILLRACE_ASSIGN_OR_RETURN(internal::PathLabels labels,
                             internal::LabelImages(listing, options.labels, folder));

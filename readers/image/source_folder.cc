@@ -1,6 +1,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/local_path.h"
 #include "base/record_error.h"
 #include "base/status.h"
 #include "readers/container/record_index.h"
@@ -77,8 +78,9 @@ class FolderSource final : public ImageSource {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<ImageSource>> OpenImageFolder(const std::string& path,
+absl::StatusOr<std::unique_ptr<ImageSource>> OpenImageFolder(const std::string& name,
                                                              const ImageLabelOptions& options) {
+  MILLRACE_ASSIGN_OR_RETURN(const std::string path, LocalPath(name));
   MILLRACE_ASSIGN_OR_RETURN(internal::ImageListing listing, internal::ListImages(path));
   MILLRACE_ASSIGN_OR_RETURN(internal::PathLabels labels,
                             internal::LabelImages(listing, options, path));

@@ -10,6 +10,7 @@
 #include "absl/strings/str_format.h"
 #include "base/big_endian.h"
 #include "base/status.h"
+#include "readers/foreign_kind.h"
 #include "readers/image_source.h"
 #include "readers/png_encoder.h"
 #include "xxhash.h"
@@ -52,6 +53,7 @@ class GzFile {
     out->resize(before + static_cast<size_t>(std::max(n, 0)));
     int code = Z_OK;
     const char* const message = gzerror(file_, &code);
+    if (code == Z_MEM_ERROR) return absl::ResourceExhaustedError(path_ + ": zlib: no memory");
     if (code == Z_ERRNO) return ErrnoStatus(errno, "read", path_);
     if (n < 0 || code != Z_OK) {
       return absl::DataLossError(absl::StrCat(path_, ": damaged or cut gzip data: ", message));
@@ -90,8 +92,9 @@ absl::StatusOr<Idx> ReadIdx(const std::string& path, uint32_t magic) {
   MILLRACE_RETURN_IF_ERROR(file.Read(header_bytes, &header));
   if (header.size() >= 4 && LoadBigEndianU32(header.data()) != magic) {
     return absl::InvalidArgumentError(
-        absl::StrFormat("%s: bad magic 0x%08x at offset 0; an IDX file of %s has 0x%08x", path,
-                        LoadBigEndianU32(header.data()), rank == 3 ? "images" : "labels", magic));
+        absl::StrFormat("%s: bad magic 0x%08x at offset 0; an IDX file of %s has 0x%08x%s", path,
+                        LoadBigEndianU32(header.data()), rank == 3 ? "images" : "labels", magic,
+                        ButForeign(header)));
   }
   if (header.size() < header_bytes) {
     return absl::DataLossError(

@@ -5,16 +5,19 @@
 #include <array>
 #include <cerrno>
 #include <set>
+#include <span>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/record_error.h"
 #include "base/status.h"
 #include "readers/container/record_index.h"
+#include "readers/foreign_kind.h"
 #include "readers/image/labels.h"
 #include "readers/image/listing.h"
 #include "readers/image_header.h"
 #include "readers/image_source.h"
+#include "readers/open_file.h"
 #include "readers/shard_stamp.h"
 #include "xxhash.h"
 
@@ -22,6 +25,16 @@ namespace millrace::readers {
 namespace {
 
 constexpr size_t kTarReadBytes = size_t{1} << 20;
+
+// Bytes that tell the kind of a file; "" where it cannot be read.
+std::string FirstBytes(const std::string& path) {
+  std::string bytes(internal::kTellingBytes, '\0');
+  const auto file = OpenFile(path);
+  const auto got = file.ok() ? (*file)->ReadAt(0, std::as_writable_bytes(std::span(bytes)))
+                             : absl::StatusOr<size_t>(size_t{0});
+  bytes.resize(got.value_or(0));
+  return bytes;
+}
 
 // Walks the entries of one tar. Thread-compatible.
 class TarReader {
@@ -117,9 +130,10 @@ class TarReader {
     return message == nullptr ? "unknown error" : message;
   }
   absl::Status Damaged() const {
-    return absl::DataLossError(absl::StrCat(path_, ": not a tar, or damaged, near byte ",
-                                            archive_filter_bytes(archive_.get(), 0), ": ",
-                                            Message()));
+    return absl::DataLossError(absl::StrCat(
+        path_, ": not a tar, or damaged, near byte ", archive_filter_bytes(archive_.get(), 0),
+        name_.empty() ? ButForeign(FirstBytes(path_)) : absl::StrCat(", behind ", name_), ": ",
+        Message()));
   }
 
   const std::string path_;

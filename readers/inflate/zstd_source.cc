@@ -1,4 +1,5 @@
 #include <zstd.h>
+#include <zstd_errors.h>
 
 #include <algorithm>
 #include <array>
@@ -79,6 +80,9 @@ class ZstdSource : public EnterableSource {
     const size_t left = ZSTD_decompressStream(stream_.get(), &to, &shown);
     in_.pos = shown.pos;
     wanted_ = std::max(left, kLeastHeaderBytes);
+    if (ZSTD_getErrorCode(left) == ZSTD_error_memory_allocation) {
+      return absl::ResourceExhaustedError(absl::StrCat(file_->path(), ": zstd: no memory"));
+    }
     if (ZSTD_isError(left)) {
       return Damage(RecordErrorReason::kCompressedData, ZSTD_getErrorName(left));
     }

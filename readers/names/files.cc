@@ -11,6 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "base/local_path.h"
 #include "base/nearest_name.h"
 #include "base/status.h"
 #include "readers/expand_files.h"
@@ -33,7 +34,7 @@ bool IsFile(const std::string& path) {
 }
 
 // At most kMaxNamesCompared names of `folder`, sorted.
-std::vector<std::string> NamesIn(const std::filesystem::path& folder) {
+absl::StatusOr<std::vector<std::string>> NamesIn(const std::filesystem::path& folder) {
   std::vector<std::string> names;
   std::error_code error;
   std::filesystem::directory_iterator entry(folder, error);
@@ -42,6 +43,7 @@ std::vector<std::string> NamesIn(const std::filesystem::path& folder) {
     names.push_back(entry->path().filename().string());
     entry.increment(error);
   }
+  if (error) return ErrnoStatus(error.value(), "list", folder.string());
   std::sort(names.begin(), names.end());
   return names;
 }
@@ -74,6 +76,7 @@ std::string WhatThereIs(const std::string& folder, std::vector<std::string> name
 }
 
 absl::Status NothingMatches(const std::string& pattern) {
+  MILLRACE_RETURN_IF_ERROR(internal::WhyUnseen(pattern));
   if (IsFolder(pattern)) {
     return absl::NotFoundError(
         absl::StrCat(pattern, " is a folder, not a file; name its files: ", pattern, "/*"));
@@ -85,12 +88,13 @@ absl::Status NothingMatches(const std::string& pattern) {
   if (!IsFolder(folder.string())) {
     return absl::NotFoundError(absl::StrCat(text, ": there is no folder ", folder.string()));
   }
-  std::vector<std::string> names = NamesIn(folder);
-  if (names.empty()) {
+  absl::StatusOr<std::vector<std::string>> names = NamesIn(folder);
+  if (!names.ok()) return absl::NotFoundError(absl::StrCat(text, "; ", names.status().message()));
+  if (names->empty()) {
     return absl::NotFoundError(absl::StrCat(text, ": the folder ", folder.string(), " is empty"));
   }
   return absl::NotFoundError(
-      absl::StrCat(text, WhatThereIs(folder.string(), std::move(names), path.filename())));
+      absl::StrCat(text, WhatThereIs(folder.string(), *std::move(names), path.filename())));
 }
 
 // The names that match, in any order.
@@ -122,6 +126,25 @@ absl::StatusOr<std::set<std::string>> GlobFolders(const std::string& pattern) {
   return folders;
 }
 
+// Of a plain part behind one with wildcards ("data/*/train.tar") glob does not say that it may not
+// look at it: a folder that is closed would be left out.
+absl::Status CheckPlainParts(const std::string& pattern) {
+  constexpr const char* kWildcards = "*?[";
+  size_t slash = pattern.find('/', std::min(pattern.find_first_of(kWildcards), pattern.size()));
+  while (slash != std::string::npos) {
+    const size_t end = std::min(pattern.find('/', slash + 1), pattern.size());
+    const std::string part = pattern.substr(slash + 1, end - slash - 1);
+    if (!part.empty() && part.find_first_of(kWildcards) == std::string::npos) {
+      MILLRACE_ASSIGN_OR_RETURN(const auto folders, Glob(pattern.substr(0, slash + 1)));
+      for (const std::string& folder : folders) {
+        MILLRACE_RETURN_IF_ERROR(internal::WhyUnseen(folder + part));
+      }
+    }
+    slash = pattern.find('/', slash + 1);
+  }
+  return absl::OkStatus();
+}
+
 // Appends what a name, a shard spec or a glob pattern stands for, folders left out.
 absl::Status ExpandOne(const std::string& pattern, std::vector<std::string>& files) {
   if (IsFile(pattern)) {  // also names with [ or * in them
@@ -133,11 +156,12 @@ absl::Status ExpandOne(const std::string& pattern, std::vector<std::string>& fil
     std::ranges::move(*shards, std::back_inserter(files));
     return absl::OkStatus();
   }
-  if (internal::HasScheme(pattern)) {
+  if (!SchemeOf(pattern).empty()) {  // taken as it is, since no folder of it can be listed
     files.push_back(pattern);
     return absl::OkStatus();
   }
   MILLRACE_ASSIGN_OR_RETURN(std::vector<std::string> names, Glob(pattern));
+  MILLRACE_RETURN_IF_ERROR(CheckPlainParts(pattern));
   MILLRACE_ASSIGN_OR_RETURN(const std::set<std::string> folders, GlobFolders(pattern));
   std::erase_if(names, [&](const std::string& name) {
     return name.ends_with('/') || folders.contains(name);
@@ -154,7 +178,8 @@ absl::Status ExpandPattern(const std::string& pattern, std::vector<std::string>&
   }
   MILLRACE_ASSIGN_OR_RETURN(const std::vector<std::string> names, internal::ExpandBraces(pattern));
   for (const std::string& name : names) {
-    const absl::Status status = ExpandOne(name, files);
+    MILLRACE_ASSIGN_OR_RETURN(const std::string path, LocalPathOrUrl(name));
+    const absl::Status status = ExpandOne(path, files);
     if (!status.ok()) return name == pattern ? status : Annotate(status, pattern);
   }
   return absl::OkStatus();
@@ -169,6 +194,18 @@ absl::Status ExpandList(const std::string& path, std::vector<std::string>& files
 }
 
 }  // namespace
+
+namespace internal {
+
+absl::Status WhyUnseen(const std::string& path) {
+  struct stat info = {};
+  if (::stat(path.c_str(), &info) == 0 || errno == ENOENT || errno == ENOTDIR) {
+    return absl::OkStatus();
+  }
+  return ErrnoStatus(errno, "stat", path);
+}
+
+}  // namespace internal
 
 absl::StatusOr<std::vector<std::string>> ExpandFiles(std::span<const std::string> patterns) {
   if (patterns.empty()) return absl::InvalidArgumentError("no file pattern was given");

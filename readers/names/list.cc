@@ -1,6 +1,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/local_path.h"
 #include "base/status.h"
 #include "base/text.h"
 #include "readers/names/names.h"
@@ -20,7 +21,7 @@ std::string_view Trim(std::string_view line) {
 
 // `name` as it is seen from the folder of `list`.
 std::string FromFolderOf(const std::string& list, std::string_view name) {
-  if (name.starts_with('/') || HasScheme(name)) return std::string(name);
+  if (name.starts_with('/') || !SchemeOf(name).empty()) return std::string(name);
   return list.substr(0, list.rfind('/') + 1).append(name);  // npos + 1 is 0
 }
 
@@ -29,7 +30,7 @@ std::string FromFolderOf(const std::string& list, std::string_view name) {
 absl::StatusOr<std::vector<ListedName>> ReadNameList(const std::string& path) {
   MILLRACE_ASSIGN_OR_RETURN(const std::string text, ReadWholeFile(path, kMaxListBytes));
   std::vector<ListedName> names;
-  if (const std::string_view why = WhyNotUtf8(text); !why.empty()) {
+  if (const std::string_view why = WhyNotText(text); !why.empty()) {
     return absl::InvalidArgumentError(absl::StrCat(path, ": ", ToAbsl(why)));
   }
   std::string_view rest = std::string_view(text).substr(ByteOrderMarkBytes(text));

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
 // The ways of ExpandFiles to name many files in few words.
@@ -16,8 +17,8 @@ namespace millrace::readers::internal {
 inline constexpr size_t kMaxNames = 100'000;               // names of one pattern
 inline constexpr size_t kMaxNameBytes = size_t{64} << 20;  // bytes of all of them together
 
-// "https://host/file": taken as it is, since no folder of it can be listed.
-inline bool HasScheme(std::string_view name) { return name.find("://") != std::string_view::npos; }
+// The error for which `path` cannot be looked at; OK where it can, and where it is not there.
+absl::Status WhyUnseen(const std::string& path);
 
 // Expands braces as bash does: "{a,b}" and "{08..12}" (numbers, as wide as the wider of the two
 // where one begins with a zero), in each other and as often as wanted. Other braces stand for
@@ -31,6 +32,7 @@ absl::StatusOr<std::vector<std::string>> ExpandBraces(std::string_view pattern);
 //   NOT_FOUND            one of them does not exist (a URL is not asked for), or "@*" finds none
 //   FAILED_PRECONDITION  "@*" finds shards of several N
 //   INVALID_ARGUMENT     N is 0 or above kMaxNames, or "@*" in a URL
+//   other                whether one of them exists cannot be seen (PERMISSION_DENIED, ...)
 absl::StatusOr<std::optional<std::vector<std::string>>> ExpandShards(const std::string& spec);
 
 // A line of a list of files.

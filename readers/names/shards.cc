@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "base/local_path.h"
 #include "base/status.h"
 #include "readers/names/names.h"
 
@@ -55,7 +56,8 @@ absl::StatusOr<std::vector<std::string>> AllOf(const ShardSpec& spec, uint64_t c
   std::string missing;  // the first
   for (uint64_t shard = 0; shard < count; ++shard) {
     names.push_back(ShardName(spec, shard, count));
-    if (HasScheme(names.back()) || Exists(names.back())) continue;
+    if (!SchemeOf(names.back()).empty() || Exists(names.back())) continue;
+    MILLRACE_RETURN_IF_ERROR(WhyUnseen(names.back()));
     if (num_missing++ == 0) missing = names.back();
   }
   if (num_missing == 0) return names;
@@ -100,7 +102,7 @@ absl::StatusOr<std::map<uint64_t, uint64_t>> SetsOnDisk(const ShardSpec& spec) {
 
 absl::StatusOr<std::vector<std::string>> OnlySet(const ShardSpec& spec) {
   const std::string wanted = absl::StrCat(spec.prefix, "-*-of-*", spec.extension);
-  if (HasScheme(spec.prefix)) {
+  if (!SchemeOf(spec.prefix).empty()) {
     return absl::InvalidArgumentError(
         absl::StrCat(wanted, ": the shards behind a URL cannot be listed; say how many there are"));
   }

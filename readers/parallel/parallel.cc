@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/caught.h"
 #include "base/mutex.h"
 
 // Under ThreadSanitizer this file alone is compiled without it, so that the templates of TBB are as
@@ -91,7 +92,7 @@ class Loop {
     while (true) {
       const size_t index = next_.fetch_add(1, std::memory_order_relaxed);
       if (index >= count_) break;
-      absl::Status status = body_(index, slot);
+      absl::Status status = Caught([&] { return body_(index, slot); });
       if (!status.ok()) Fail(index, std::move(status));
     }
     end_.Give();

@@ -6,9 +6,11 @@
 #include "absl/container/inlined_vector.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "base/status.h"
 #include "base/text.h"
+#include "readers/example/feature_spec.h"
 #include "readers/text/csv_row.h"
 #include "readers/text/json_record.h"
 #include "readers/text/number_text.h"
@@ -112,7 +114,18 @@ class TarFieldReader final : public FieldReader {
       if (!is_bytes) text = TrimBlanks(text.substr(ByteOrderMarkBytes(text)));
       return Annotate(AddText(spec, text, field), where);
     }
-    return absl::OkStatus();  // missing
+    const FeatureSpec& spec = features_[feature];
+    const bool may_miss = spec.has_default || IsRagged(spec);
+    return may_miss ? absl::OkStatus() : Missing(spec, members);
+  }
+
+  static absl::Status Missing(const FeatureSpec& spec, std::span<const TarMember> members) {
+    const auto add = [](std::string* out, const TarMember& member) {
+      out->append(ShownText(member.extension));
+    };
+    const std::string there = absl::StrJoin(members, ", ", add);
+    return absl::InvalidArgumentError(absl::StrCat(
+        "value '", spec.key, "' is missing; the sample has ", there.empty() ? "no file" : there));
   }
 
   const std::span<const FeatureSpec> features_;

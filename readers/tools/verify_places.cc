@@ -75,8 +75,15 @@ absl::Status CheckContent(const RecordError& listed, std::string_view payload) {
   return DamageAt(listed, listed.reason, "whole, but a pipeline could not use it");
 }
 
+// The place is in `listed`, so the text is without it where it is the same.
 PlaceCheck Checked(const RecordError& listed, const absl::Status& status) {
-  return {listed, !status.ok(), std::string(status.message())};
+  const std::optional<RecordError> found = GetRecordError(status);
+  const bool same = found.has_value() && found->file == listed.file &&
+                    found->ordinal == listed.ordinal && found->offset == listed.offset;
+  std::string_view text = same ? TextOfDamage(status, *found) : ToStd(status.message());
+  const std::string file = listed.file + ": ";
+  if (text.starts_with(file)) text.remove_prefix(file.size());
+  return {listed, !status.ok(), std::string(text)};
 }
 
 // The findings of a reader that goes through the file, at each offset where it stops.

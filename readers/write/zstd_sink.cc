@@ -1,4 +1,5 @@
 #include <zstd.h>
+#include <zstd_errors.h>
 
 #include <algorithm>
 #include <utility>
@@ -59,6 +60,9 @@ class ZstdSink : public RecordSink {
     }
     const size_t size = ZSTD_compress2(context_.get(), frame_.data(), frame_.size(),
                                        pending_.data(), pending_.size());
+    if (ZSTD_getErrorCode(size) == ZSTD_error_memory_allocation) {
+      return absl::ResourceExhaustedError(absl::StrCat(file_.path(), ": zstd: no memory"));
+    }
     if (ZSTD_isError(size)) {
       return absl::InternalError(absl::StrCat(file_.path(), ": zstd: ", ZSTD_getErrorName(size)));
     }

@@ -5,6 +5,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <optional>
 #include <string>
 
 #include "tests/temp_folder.h"
@@ -153,6 +154,37 @@ TEST(HostTest, ProcessorTimeGrowsWithWork) {
   volatile uint64_t sum = 0;
   while (ProcessCpuSeconds() == before) sum = sum + 1;
   EXPECT_GT(ProcessCpuSeconds(), before);
+}
+
+class ReadMemoryLimitTest : public ReadCoresTest {
+ protected:
+  std::optional<uint64_t> Limit() { return ReadMemoryLimit(root_, root_ + "/self"); }
+};
+
+TEST_F(ReadMemoryLimitTest, NoCgroupFilesAndMaxMeanNoLimit) {
+  EXPECT_EQ(Limit(), std::nullopt);
+  Write("/self", "0::/job\n");
+  Write("/job/memory.max", "max\n");
+  EXPECT_EQ(Limit(), std::nullopt);
+}
+
+TEST_F(ReadMemoryLimitTest, TheLeastOnTheWayToTheRootBinds) {
+  Write("/self", "0::/a/b\n");
+  Write("/a/b/memory.max", "536870912\n");
+  EXPECT_EQ(Limit(), 536870912u);
+  Write("/a/memory.max", "268435456\n");
+  EXPECT_EQ(Limit(), 268435456u);
+  Write("/memory.max", "1073741824\n");
+  EXPECT_EQ(Limit(), 268435456u);
+}
+
+// The kernel's number for "none" is the largest multiple of a page that a long holds.
+TEST_F(ReadMemoryLimitTest, Version1IsReadToo) {
+  Write("/self", "4:cpu,cpuacct:/job\n5:memory:/job\n0::/\n");
+  Write("/memory/job/memory.limit_in_bytes", "9223372036854771712\n");
+  EXPECT_EQ(Limit(), std::nullopt);
+  Write("/memory/memory.limit_in_bytes", "104857600\n");
+  EXPECT_EQ(Limit(), 104857600u);
 }
 
 }  // namespace

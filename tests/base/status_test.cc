@@ -80,6 +80,10 @@ TEST(ErrnoStatus, NamesTheSubjectAndTheCall) {
   EXPECT_THAT(Message(status), HasSubstr("open"));
   EXPECT_EQ(ErrnoStatus(EACCES, "open", "x").code(), absl::StatusCode::kPermissionDenied);
   EXPECT_EQ(ErrnoStatus(ENOSPC, "write", "x").code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(ErrnoStatus(EFBIG, "write", "x").code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(ErrnoStatus(ELOOP, "open", "x").code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(ErrnoStatus(ENAMETOOLONG, "open", "x").code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(Message(ErrnoStatus(EFBIG, "write", "x")), "x: write: File too large");
 }
 
 TEST(RecordError, ComesBackAsItWasSet) {

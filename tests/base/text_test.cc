@@ -23,20 +23,41 @@ TEST(TextTest, LinesEndWithAnyLineEnd) {
 }
 
 TEST(TextTest, OtherEncodingsAreKnownByTheirFirstBytes) {
-  EXPECT_EQ(WhyNotUtf8("plain"), "");
-  EXPECT_EQ(WhyNotUtf8("\xef\xbb\xbfmarked"), "");
-  EXPECT_EQ(WhyNotUtf8(""), "");
-  EXPECT_EQ(WhyNotUtf8(std::string("\0\0\0\0", 4)), "");
+  EXPECT_EQ(WhyNotText("plain"), "");
+  EXPECT_EQ(WhyNotText("\xef\xbb\xbfmarked"), "");
+  EXPECT_EQ(WhyNotText(""), "");
+  EXPECT_EQ(WhyNotText(std::string("\0\0\0\0", 4)), "");
   for (const std::string& utf16 :
        {std::string("\xff\xfe"
                     "a\0",
                     4),
         std::string("\xfe\xff\0a", 4), std::string("a\0\n\0", 4), std::string("\0a\0\r", 4)}) {
-    EXPECT_EQ(WhyNotUtf8(utf16), "this is UTF-16 text; write it as UTF-8");
+    EXPECT_EQ(WhyNotText(utf16), "this is UTF-16 text; write it as UTF-8");
   }
-  EXPECT_EQ(WhyNotUtf8(std::string("\xff\xfe\0\0", 4)), "this is UTF-32 text; write it as UTF-8");
+  EXPECT_EQ(WhyNotText(std::string("\xff\xfe\0\0", 4)), "this is UTF-32 text; write it as UTF-8");
   EXPECT_EQ(ByteOrderMarkBytes("\xef\xbb\xbf"), 3u);
   EXPECT_EQ(ByteOrderMarkBytes("\xef\xbb"), 0u);
+}
+
+// The pointer is the one of the specification (git-lfs, docs/spec.md).
+TEST(TextTest, FilesThatStandForOthersAreKnown) {
+  const std::string pointer =
+      "version https://git-lfs.github.com/spec/v1\n"
+      "oid sha256:4d7a214614ab2935c943f9e0ff69d22eadbb8f32b1258daaa5e2ca24d17e2393\n"
+      "size 12345\n";
+  EXPECT_TRUE(IsGitLfsPointer(pointer));
+  EXPECT_TRUE(IsGitLfsPointer(pointer.substr(0, 12)));
+  EXPECT_FALSE(IsGitLfsPointer(pointer.substr(0, 11)));
+  EXPECT_FALSE(IsGitLfsPointer("version https://example.com/spec/v1\n"));
+  EXPECT_EQ(WhyNotText(pointer), kIsGitLfsPointer);
+  for (const char* page : {"<!DOCTYPE html>\n<html>", "<!doctype HTML PUBLIC", "\n  <html lang=en>",
+                           "\xef\xbb\xbf<HTML>"}) {
+    EXPECT_TRUE(IsHtml(page)) << page;
+    EXPECT_EQ(WhyNotText(page), kIsHtml);
+  }
+  for (const char* other : {"", "<", "<!-- html -->", "a <html>", "<htm"}) {
+    EXPECT_FALSE(IsHtml(other)) << other;
+  }
 }
 
 // Names of characters: the Unicode Character Database.

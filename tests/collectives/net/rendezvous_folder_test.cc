@@ -56,7 +56,7 @@ TEST_P(FolderRendezvous, AFileThatCannotBeWrittenIsAnErrorAndNothingIsLeft) {
     if (::setrlimit(RLIMIT_FSIZE, &limit) != 0) return std::string("setrlimit");
     return Said(RunRendezvous(Options(0, 2), std::string(1000, 'x')));
   });
-  EXPECT_MESSAGE(ErrorIn(zero.Await()), absl::StatusCode::kOutOfRange);
+  EXPECT_MESSAGE(ErrorIn(zero.Await()), absl::StatusCode::kResourceExhausted);
   EXPECT_TRUE(std::filesystem::is_empty(folder_ / "meet"));
 }
 

@@ -1,7 +1,9 @@
 #include <gmock/gmock.h>
 
 #include <atomic>
+#include <new>
 #include <string>
+#include <utility>
 
 #include "readers/convert/work.h"
 #include "tests/messages.h"
@@ -72,6 +74,31 @@ TEST_F(ConvertWorkTest, FetchesThatNeedItAreInOrder) {
   };
   EXPECT_TRUE(RunInOrder(work, 8).ok());
   EXPECT_EQ(next.load(), 500u);
+}
+
+TEST_F(ConvertWorkTest, WithoutMemoryItEndsWithAnErrorOnEveryThread) {
+  enum Place { kFetch, kEncode, kWrite };
+  for (const int threads : {2, 6}) {
+    for (const Place place : {kFetch, kEncode, kWrite}) {
+      num_written_ = 0;
+      ChunkWork work = Work(50);
+      const ChunkWork good = work;
+      work.fetch = [&](uint64_t chunk) {
+        if (place == kFetch && chunk == 20) throw std::bad_alloc();
+        return good.fetch(chunk);
+      };
+      work.encode = [&](uint64_t chunk, FetchedRecords& records) {
+        if (place == kEncode && chunk == 20) throw std::bad_alloc();
+        return good.encode(chunk, records);
+      };
+      work.write = [&](EncodedChunk chunk) {
+        if (place == kWrite && num_written_ == 20) throw std::bad_alloc();
+        return good.write(std::move(chunk));
+      };
+      EXPECT_EQ(RunInOrder(work, threads).code(), absl::StatusCode::kResourceExhausted);
+      EXPECT_EQ(num_written_, 20u);
+    }
+  }
 }
 
 TEST_F(ConvertWorkTest, TheErrorOfTheFirstChunkThatHasOneIsReturned) {

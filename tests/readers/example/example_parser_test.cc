@@ -148,9 +148,24 @@ TEST_F(ExampleParser, MalformedInputIsToldWithItsByte) {
   EXPECT_EQ(ErrorOf(Tag(5, 3) + Tag(6, 4)).ToString(), "byte 1: end of another group");
   EXPECT_EQ(ErrorOf(Tag(5, 1) + "abc").ToString(), "byte 1: fixed-size value cut off");
   EXPECT_EQ(ErrorOf(Tag(5, 0) + std::string(10, '\xff')).ToString(), "byte 1: bad varint");
-  EXPECT_EQ(ErrorOf(Wrap(Entry("\xff", TwoInts()))).ToString(), "byte 6: key is not UTF-8");
+  EXPECT_EQ(ErrorOf(Wrap(Entry("\xff", TwoInts()))).ToString(),
+            "byte 6: key is not UTF-8, in feature '<0xFF>'");
   const std::string odd = Wrap(Entry("k", Message(2, Message(1, "abc"))));
-  EXPECT_EQ(ErrorOf(odd).ToString(), "byte 13: packed floats not of 4 bytes each");
+  EXPECT_EQ(ErrorOf(odd).ToString(), "byte 13: packed floats not of 4 bytes each, in feature 'k'");
+}
+
+TEST_F(ExampleParser, TheFeatureOfAFaultIsNamed) {
+  const std::string good = Entry("first", TwoInts());
+  EXPECT_THAT(ErrorOf(Wrap(good + Entry("image", Message(3, Message(1, "\xff"))))).ToString(),
+              testing::HasSubstr("bad varint, in feature 'image'"));
+  // The entry ends inside its value.
+  const std::string cut = Message(1, "box") + "\x12\x7f";
+  EXPECT_THAT(ErrorOf(Wrap(good + Message(1, cut))).ToString(),
+              testing::HasSubstr("length runs past its message, in feature 'box'"));
+  // Two parts of one value, the second of which is wrong.
+  const std::string parts =
+      Message(1, "two") + Message(2, TwoInts()) + Message(2, Message(2, Message(1, "abc")));
+  EXPECT_THAT(ErrorOf(Wrap(Message(1, parts))).ToString(), testing::HasSubstr("feature 'two'"));
 }
 
 TEST_F(ExampleParser, OverlongNumbersAreTakenOrRefusedLikeLibprotobuf) {

@@ -152,9 +152,10 @@ TEST_F(SequenceParser, DamageIsToldWithItsByte) {
     return error.ToString();
   };
   EXPECT_EQ(error_of("\x12\x05"), "byte 1: length runs past its message");
-  EXPECT_EQ(error_of(WrapLists(Entry("\xff", ""))), "byte 6: key is not UTF-8");
+  EXPECT_EQ(error_of(WrapLists(Entry("\xff", ""))),
+            "byte 6: key is not UTF-8, in feature '<0xFF>'");
   EXPECT_EQ(error_of(WrapLists(Entry("k", StepOf(Message(2, Message(1, "abc")))))),
-            "byte 15: packed floats not of 4 bytes each");
+            "byte 15: packed floats not of 4 bytes each, in feature 'k'");
 }
 
 // Sentences of the wire grammar itself: mostly well-formed fields with few numbers, nested.

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <new>
 #include <set>
 #include <string>
 #include <thread>
@@ -53,6 +54,16 @@ TEST(ParallelForTest, TheErrorOfTheLowestIndexIsReturnedAndNothingMoreBegins) {
     });
     EXPECT_MESSAGE(status, "lowest");
     EXPECT_LE(calls, 100u + static_cast<size_t>(threads));
+  }
+}
+
+TEST(ParallelForTest, WithoutMemoryItIsAnError) {
+  for (const int threads : {1, 6}) {
+    const auto status = ParallelFor(100, threads, [&](size_t index, size_t) -> absl::Status {
+      if (index == 40) throw std::bad_alloc();
+      return absl::OkStatus();
+    });
+    EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;
   }
 }
 

@@ -77,6 +77,16 @@ TEST_F(ParseTarTest, TheFirstAlternativeThatIsThereCounts) {
   EXPECT_MESSAGE(Failure(2, RecordErrorReason::kFeature));
 }
 
+TEST_F(ParseTarTest, AMissingMemberIsToldWithThoseThatAreThere) {
+  ParseAs({Want("jpg", DType::kBytes)}, {Tar({{"d/7.png", "p"}, {"d/7.cls", "1"}})});
+  EXPECT_MESSAGE(Failure(0, RecordErrorReason::kFeature));
+  FeatureSpec cls = Want("cls", DType::kI64);
+  cls.has_default = true;
+  cls.default_int = 3;
+  ParseAs({cls}, {Tar({{"d/7.png", "p"}})});
+  EXPECT_THAT(Ints("cls"), ElementsAre(3));
+}
+
 TEST_F(ParseTarTest, LongNamesOfEveryFormatAreRead) {
   const std::string folder(150, 'd');
   const std::string name = folder + "/" + std::string(120, 'n') + ".cls";

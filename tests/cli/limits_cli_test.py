@@ -1,0 +1,152 @@
+"""Limits of the system: RESOURCE_EXHAUSTED and exit code 1, never a signal."""
+
+import os
+import pathlib
+import resource
+import subprocess
+import tempfile
+import unittest
+
+from cli_testutil import BIN, TIMEOUT, write_tfrecord
+
+MIB = 1 << 20
+V1, V2 = pathlib.Path("/sys/fs/cgroup/memory"), pathlib.Path("/sys/fs/cgroup")
+
+
+def has_sanitizer():
+    """AddressSanitizer and ThreadSanitizer reserve more than any limit."""
+    program = pathlib.Path(BIN).read_bytes()
+    return b"__asan_init" in program or b"__tsan_init" in program
+
+
+class Cgroup:
+    """A new cgroup with a limit on memory; None where none can be made."""
+
+    @staticmethod
+    def make(limit):
+        for root, name in ((V1, "memory.limit_in_bytes"), (V2, "memory.max")):
+            folder = root / f"millrace-test-{os.getpid()}"
+            try:
+                folder.mkdir()
+            except OSError:
+                continue
+            try:
+                (folder / name).write_text(str(limit))
+                return folder
+            except OSError:
+                folder.rmdir()
+        return None
+
+
+def limited(*args, limits=(), cgroup=None, env=None):
+    """Runs the program under resource limits, and in a cgroup."""
+    def enter():
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        for limit, value in limits:
+            resource.setrlimit(limit, (value, value))
+        if cgroup is not None:
+            (cgroup / "cgroup.procs").write_text(str(os.getpid()))
+    return subprocess.run([BIN, *map(str, args)], capture_output=True, text=True, check=False,
+                          timeout=TIMEOUT, preexec_fn=enter, env={**os.environ, **(env or {})})
+
+
+class LimitsTest(unittest.TestCase):
+    def setUp(self):
+        scratch = tempfile.TemporaryDirectory()
+        self.addCleanup(scratch.cleanup)
+        self.folder = pathlib.Path(scratch.name)
+
+    def assert_exhausted(self, done, *texts):
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertEqual(done.stderr.count("millrace: error: "), 1, done.stderr)
+        for text in texts:
+            self.assertIn(text, done.stderr)
+
+    def plan(self, rows):
+        """A plan of batches of numbers, 8 bytes a row."""
+        plan = self.folder / f"plan-{rows}.pbtxt"
+        plan.write_text(f'stage {{ range {{ count: {4 * rows} }} }}\n'
+                        f'stage {{ batch {{ size: {rows} }} }}\n')
+        return plan
+
+    def test_a_file_that_grows_too_large_is_an_error_and_leaves_nothing(self):
+        lines = self.folder / "lines.txt"
+        lines.write_text("x" * 100 + "\n" + ("y" * 200000 + "\n") * 10)
+        limits = [(resource.RLIMIT_FSIZE, MIB)]
+        for to in ("tfrecord", "tar"):
+            out = self.folder / to
+            done = limited("records", "convert", "--from", "text", "--to", to, "--feature", "txt",
+                           "--out", out, lines, limits=limits)
+            self.assert_exhausted(done, "File too large")
+            self.assertEqual(list(out.glob("*")), [], to)
+
+    def test_an_index_that_cannot_be_written_is_told_and_a_run_goes_without(self):
+        shard = self.folder / "a.tfrecord"
+        write_tfrecord(shard, [b"x"] * 3000)  # an index of 12 KB
+        env = {"XDG_CACHE_HOME": str(self.folder / "cache")}
+        limits = [(resource.RLIMIT_FSIZE, 4096)]
+        done = limited("records", "index", shard, limits=limits, env=env)
+        self.assert_exhausted(done, "1 of 1 indexes are not kept")
+        plan = self.folder / "plan.pbtxt"
+        plan.write_text(f'stage {{ tfrecord {{ files: "{shard}" }} }}\n'
+                        'stage { padded_batch { size: 100 } }\nlanes: 1\n')
+        done = limited("run", plan, limits=limits, env=env)
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+    @unittest.skipIf(has_sanitizer(), "sanitizers need more address space than the limit")
+    def test_an_address_space_that_is_too_small_for_a_batch(self):
+        limits = [(resource.RLIMIT_AS, 1500 * MIB)]
+        done = limited("run", self.plan(400_000_000), limits=limits)
+        self.assert_exhausted(done, "no memory for a slab of")
+        done = limited("run", self.plan(1000), limits=limits)
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+    @unittest.skipIf(has_sanitizer(), "sanitizers need more address space than the limit")
+    def test_an_address_space_that_is_too_small_for_a_record(self):
+        big = self.folder / "big.txt"
+        with open(big, "wb") as out:
+            out.truncate(900 * MIB)  # one line of zeros
+        limits = [(resource.RLIMIT_AS, 1000 * MIB)]
+        for args in (["convert", "--from", "text", "--out", self.folder / "out", big],
+                     ["verify", big], ["cat", "--container", "text", big]):
+            done = limited("records", *args, limits=limits)
+            self.assertIn(done.returncode, (1, 2), (args, done.stderr))
+            self.assertNotIn("terminate", done.stderr)
+
+    @unittest.skipIf(has_sanitizer(), "sanitizers need more address space than the limit")
+    def test_every_small_address_space_is_an_error_or_enough(self):
+        shards = []
+        for i in range(4):
+            shards.append(self.folder / f"s{i}.tfrecord")
+            write_tfrecord(shards[-1], [b"r" * 1000] * 200)
+        plan = self.folder / "plan.pbtxt"
+        plan.write_text(f'stage {{ tfrecord {{ files: "{self.folder}/s*.tfrecord" }} }}\n'
+                        'stage { padded_batch { size: 100 } }\nlanes: 1\n')
+        env = {"XDG_CACHE_HOME": str(self.folder / "cache")}
+        for megabytes in range(120, 500, 20):
+            done = limited("run", plan, limits=[(resource.RLIMIT_AS, megabytes * MIB)], env=env)
+            # Below some size the program cannot be loaded: 127, said by the loader.
+            self.assertIn(done.returncode, (0, 1, 127), (megabytes, done.stderr))
+
+    @unittest.skipIf(has_sanitizer(), "sanitizers have more data than the limit")
+    def test_a_cgroup_that_is_too_small_for_a_batch(self):
+        cgroup = Cgroup.make(300 * MIB)
+        if cgroup is None:
+            self.skipTest("no cgroup can be made here")
+        self.addCleanup(cgroup.rmdir)
+        for rows in (5_000_000, 80_000_000):  # 165 MB a batch with the ids, and 2.6 GB
+            done = limited("run", self.plan(rows), cgroup=cgroup)
+            self.assertIn(done.returncode, (0, 1), (rows, done.stderr))
+        self.assert_exhausted(done, "memory limit of")
+        done = limited("run", self.plan(1_000_000), "--json", cgroup=cgroup)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        big = self.folder / "big.txt"
+        with open(big, "wb") as out:
+            out.truncate(900 * MIB)
+        done = limited("records", "convert", "--from", "text", "--out", self.folder / "out", big,
+                       cgroup=cgroup)
+        self.assert_exhausted(done)
+
+
+if __name__ == "__main__":
+    unittest.main()
