@@ -16,6 +16,9 @@ namespace proto {
 class Stage;
 }
 
+// Blocks of a global_shuffle's window, unless the plan says otherwise.
+inline constexpr double kWindowBlocks = 16;
+
 // The facts that only opened sources can tell.
 struct SourceFacts {
   struct Source {
@@ -27,7 +30,7 @@ struct SourceFacts {
     std::optional<uint64_t> selected = std::nullopt;
     // The facts of compressed shards that are entered in the middle; nullopt: there are none.
     std::optional<readers::SpanFacts> spans = std::nullopt;
-    // Of plain shards behind URLs.
+    // The facts of plain shards behind URLs; nullopt: there are none.
     std::optional<readers::FetchFacts> fetches = std::nullopt;
   };
   std::vector<Source> sources;  // the sources, as in PhysicalPlan

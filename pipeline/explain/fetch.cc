@@ -16,8 +16,7 @@ namespace {
 
 using Kind = OrderStep::Kind;
 
-constexpr double kMost = 1.5;   // bytes for each, above which the text warns
-constexpr double kBlocks = 16;  // of a window of global_shuffle, unless the plan says otherwise
+constexpr double kMost = 1.5;  // bytes for each, above which the text warns
 
 double FetchedFor(double place, double stride, double block) {
   return std::max(1.0, std::min(stride / place, (place + block) / place));
@@ -54,7 +53,7 @@ std::string SingleText(const PhysicalPlan& physical, const SourceFacts::Source& 
   if (blocks == nullptr)
     return "each record by itself, neighbours that are near in the order together";
   const double window = blocks->second != 0 ? static_cast<double>(blocks->second) * record
-                                            : kBlocks * static_cast<double>(blocks->count);
+                                            : kWindowBlocks * static_cast<double>(blocks->count);
   const double bytes = std::min(window, static_cast<double>(source.bytes)) / world;
   return absl::StrFormat("each block once, two windows of %s are kept", BytesText(bytes));
 }

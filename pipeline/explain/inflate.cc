@@ -17,8 +17,6 @@ namespace {
 using Kind = OrderStep::Kind;
 
 constexpr double kWorthTelling = 1.1;
-constexpr double kBlocks =
-    16;  // blocks of a global_shuffle's window, unless the plan says otherwise
 
 // Inflated bytes by bytes read.
 double InflatedFor(double place, double reach, double kept, double span) {
@@ -30,7 +28,7 @@ double InflatedFor(double place, double reach, double kept, double span) {
 double OfBlocks(double block, double record, double kept, const readers::SpanFacts& spans) {
   const auto span = static_cast<double>(spans.span_bytes);
   if (static_cast<double>(spans.bytes) <= kept) return 1;
-  const double window = kBlocks * (block + span);
+  const double window = kWindowBlocks * (block + span);
   return std::max((block + span) / block, InflatedFor(record, window, kept, span));
 }
 
@@ -61,7 +59,7 @@ std::string TextOf(const OrderStep& step, double inflated, double record,
   // The largest blocks that leave room for a window of them.
   const auto most = static_cast<double>(spans.most_kept_bytes);
   const auto span = static_cast<double>(spans.span_bytes);
-  const double block = std::max(span, most / kBlocks - span);
+  const double block = std::max(span, most / kWindowBlocks - span);
   const double better = OfBlocks(block, record, most, spans);
   if (better < inflated) {
     absl::StrAppendFormat(&text, "          global_shuffle { block_bytes: %d }: %.1f\n",

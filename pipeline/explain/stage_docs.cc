@@ -103,7 +103,7 @@ const StageFamily* FindFamily(std::string_view key) {
 }
 
 // The key in a line that begins a table; empty: it begins none.
-std::string_view KeyOf(std::string_view line) {
+std::string_view FamilyKeyOf(std::string_view line) {
   if (!line.starts_with(kBegin) || !line.ends_with(kBeginEnd)) return {};
   line.remove_prefix(kBegin.size());
   line.remove_suffix(kBeginEnd.size());
@@ -135,7 +135,7 @@ absl::StatusOr<std::string> WithStageTables(std::string_view markdown) {
   for (std::string line; std::getline(lines, line);) {
     if (line == kEnd) in_table = false;
     if (!in_table) absl::StrAppend(&page, line, "\n");
-    const std::string_view key = KeyOf(line);
+    const std::string_view key = FamilyKeyOf(line);
     if (key.empty()) continue;
     const StageFamily* const family = FindFamily(key);
     if (family == nullptr || in_table || !seen.insert(family->key).second) {

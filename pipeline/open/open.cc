@@ -169,8 +169,8 @@ absl::StatusOr<ExecutorParts> MakeExecutorParts(PhysicalPlan plan, OpenedSources
   MILLRACE_RETURN_IF_ERROR(CheckReplace(parts));
   MILLRACE_ASSIGN_OR_RETURN(parts.lookahead, SizesOfLookahead(parts, mean_record_bytes));
   if (parts.lookahead.has_value()) {  // it has a memo of its own
-    parts.standing_bytes += static_cast<int64_t>(parts.lookahead->limit_bytes +
-                                                 parts.order.records().MemoBytes());
+    parts.standing_bytes +=
+        static_cast<int64_t>(parts.lookahead->limit_bytes + parts.order.records().MemoBytes());
   }
   if (parts.prefetch_batches == 0) parts.prefetch_batches = DefaultPrefetch(*parts.layout);
   return parts;
