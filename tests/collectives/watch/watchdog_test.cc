@@ -30,9 +30,11 @@ constexpr int kRanks = 4;
 // more. So a rank that gets no core holds the time up, and does not look as if it had stopped.
 class TurnClock {
  public:
-  Deadline Ask(int rank) {
+  // Only the watching thread of a rank makes time pass: if the asking of its other thread counted
+  // too, it could be silent for turns while the clock goes on.
+  Deadline Ask(int rank, bool watches) {
     const MutexLock lock(mu_);
-    ++asked_[rank];
+    asked_[rank] += watches ? 1 : 0;
     return Deadline() + milliseconds(100) * *std::ranges::min_element(asked_);
   }
   int64_t turns() {
@@ -51,7 +53,9 @@ absl::StatusOr<std::unique_ptr<Watchdog>> Make(Communicator& job, int per_host, 
   MILLRACE_ASSIGN_OR_RETURN(const auto host, job.Split(job.rank() / per_host, job.rank()));
   WatchdogPace pace;
   pace.turn = milliseconds(1);
-  pace.clock = [&clock, rank = job.rank()] { return clock.Ask(rank); };
+  pace.clock = [&clock, rank = job.rank(), caller = std::this_thread::get_id()] {
+    return clock.Ask(rank, std::this_thread::get_id() != caller);
+  };
   return MakeWatchdog(job, *host, options, pace);
 }
 
