@@ -40,6 +40,9 @@ struct FetchOrder {
   uint64_t stride_records = 1;
 };
 
+// Bytes fetched for each byte of records, above which that is too many.
+inline constexpr double kMostFetched = 1.5;
+
 // How plain shards behind URLs are read.
 struct FetchFacts {
   bool single = false;       // true if records are fetched by themselves, false: in blocks

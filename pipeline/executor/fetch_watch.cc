@@ -36,7 +36,8 @@ void FetchWatch::Look() {
   fetched_->Add(static_cast<int64_t>(fetched - told_fetched_));
   told_records_ = records;
   told_fetched_ = fetched;
-  const double most = kMost * static_cast<double>(records) + static_cast<double>(kept_bytes_);
+  const double most =
+      readers::kMostFetched * static_cast<double>(records) + static_cast<double>(kept_bytes_);
   if (warned_ || static_cast<double>(fetched) <= most) return;
   warned_ = true;
   context_.Log(LogLevel::kWarning,

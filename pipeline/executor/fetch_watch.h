@@ -12,13 +12,10 @@
 namespace millrace::pipeline {
 
 // Counts the bytes that are fetched of shards behind URLs, beside those of the records that were
-// read of them, and warns once if the former are many more. Thread-safe, but for Look: one thread
+// read of them, and warns once if the former are too many. Thread-safe, but for Look: one thread
 // at a time.
 class FetchWatch {
  public:
-  // Bytes fetched for each byte of records above which there is a warning.
-  static constexpr double kMost = 1.5;
-
   // Borrows both for its lifetime. Counts nothing if no shard is behind a URL.
   FetchWatch(const readers::RecordSource& source, Context& context);
 

@@ -64,7 +64,7 @@ int64_t Planner::FillOpen(const PlanItem& item, int64_t row, RowsRun& run) const
       LocateRun(*parts_.source, parts_.zip.get(), {run.ids(), rows}, preferred_rows_, run.records);
   if (lookahead_ == nullptr) return located;
   run.expected_rows = located;
-  if (run.records.bytes() == 0) NoteRead(run);  // nobody will
+  if (run.records.bytes() == 0) NoteRead(run);  // no read follows
   return located;
 }
 
@@ -106,7 +106,7 @@ int64_t Planner::FillRun(const ScanClaim& claim, std::span<const SampleId> ids, 
     run.positions.assign(begin, begin + rows);
   }
   if (expected) run.expected_rows = rows;
-  if (run.records.bytes() == 0) NoteRead(run);  // nobody will
+  if (run.records.bytes() == 0) NoteRead(run);  // no read follows
   return rows;
 }
 

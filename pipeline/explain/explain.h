@@ -16,9 +16,6 @@ namespace proto {
 class Stage;
 }
 
-// Blocks of a global_shuffle's window, unless the plan says otherwise.
-inline constexpr double kWindowBlocks = 16;
-
 // The facts that only opened sources can tell.
 struct SourceFacts {
   struct Source {

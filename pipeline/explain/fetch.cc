@@ -16,8 +16,6 @@ namespace {
 
 using Kind = OrderStep::Kind;
 
-constexpr double kMost = 1.5;  // bytes for each, above which the text warns
-
 double FetchedFor(double place, double stride, double block) {
   return std::max(1.0, std::min(stride / place, (place + block) / place));
 }
@@ -62,10 +60,10 @@ std::string BlocksText(const readers::FetchFacts& fetches, double fetched) {
   std::string text = absl::StrFormat("blocks of %s, %s of them are kept",
                                      BytesText(static_cast<double>(fetches.block_bytes)),
                                      BytesText(static_cast<double>(fetches.kept_bytes)));
-  if (fetched > kMost) {
-    text +=
-        "; more than 1.5, for the order leaves out most of a block: shard { by_bytes: true } "
-        "or global_shuffle does not";
+  if (fetched > readers::kMostFetched) {
+    absl::StrAppend(&text, "; more than ", readers::kMostFetched,
+                    ", for the order leaves out most of a block: shard { by_bytes: true } or "
+                    "global_shuffle does not");
   }
   return text;
 }

@@ -30,8 +30,8 @@ std::string Count(uint64_t n, const char* what) {
 std::string GlobalShuffleText(const OrderStep& step) {
   const std::string key = absl::StrFormat(", key %016x", step.key);
   if (step.count == 0) return "keyed permutation" + key;
-  const std::string window =
-      step.second == 0 ? "16 blocks" : absl::StrCat(Grouped(step.second), " records");
+  const std::string window = step.second == 0 ? absl::StrCat(kWindowBlocks, " blocks")
+                                              : absl::StrCat(Grouped(step.second), " records");
   return absl::StrCat("blocks of about ", BytesText(step.count), ", mixed within windows of ",
                       window, key);
 }

@@ -16,8 +16,6 @@ namespace {
 using Kind = OrderStep::Kind;
 using NodePtr = std::shared_ptr<const OrderNode>;
 
-constexpr uint64_t kWindowBlocks = 16;
-
 absl::Status StageError(std::string_view stage, std::string_view text) {
   return absl::InvalidArgumentError(absl::StrCat("stage \"", ToAbsl(stage), "\": ", ToAbsl(text)));
 }

@@ -51,6 +51,9 @@ struct SourceSpec {
   uint64_t count = 0;                // kRange
 };
 
+// Blocks of a global_shuffle's window, unless the plan says otherwise.
+inline constexpr uint64_t kWindowBlocks = 16;
+
 // One step of the order, from the source outwards; no payload moves.
 struct OrderStep {
   enum class Kind { kInterleave, kShuffle, kGlobalShuffle, kShard, kRepeat, kTake, kSkip };
@@ -58,7 +61,7 @@ struct OrderStep {
   // kRepeat: epochs (0 for ever); kTake, kSkip: elements; kShuffle: buffer size; kShard: shards;
   // kInterleave: cycle length; kGlobalShuffle: bytes of a block (0: single records)
   uint64_t count = 0;
-  // kShard: index; kInterleave: block length; kGlobalShuffle: window (0: 16 blocks)
+  // kShard: index; kInterleave: block length; kGlobalShuffle: window (0: kWindowBlocks)
   uint64_t second = 0;
   bool shuffle_files = false;  // kInterleave: true if the files are shuffled
   bool by_bytes = false;       // kShard: true if shards have about as many bytes

@@ -37,7 +37,7 @@ namespace {
 constexpr uint64_t kShortRecordBytes = 1 << 10;
 // Indexes that a thread fetches from the disk at once: two threads opened 1,000 shards in 169 ms,
 // and in 255 ms where they fetched one by one.
-constexpr size_t kMostFetched = 8;
+constexpr size_t kMostFetchedIndexes = 8;
 // Inflated spans that are kept: of 15 shards that are read side by side, and of a shuffle that
 // fits.
 constexpr uint64_t kSpanCacheBytes = 64 << 20;
@@ -84,7 +84,7 @@ class Opener {
   // the shards may later.
   size_t NumFetched() const {
     const auto threads = static_cast<size_t>(std::max(options_.threads, 1));
-    return std::clamp<size_t>(OpenFiles::DefaultMaxOpen() / threads, 1, kMostFetched);
+    return std::clamp<size_t>(OpenFiles::DefaultMaxOpen() / threads, 1, kMostFetchedIndexes);
   }
 
   // Opens the files that are URLs, all at once.
@@ -143,7 +143,7 @@ class Opener {
   absl::Status Find(size_t first, size_t end, Place& place) {
     const bool may_be_plain =
         options_.compression == Compression::kAuto || options_.compression == Compression::kNone;
-    std::array<std::optional<IndexCache::Opened>, kMostFetched> indexes;
+    std::array<std::optional<IndexCache::Opened>, kMostFetchedIndexes> indexes;
     for (size_t i = first; i < end; ++i) {
       ShardStamp& stamp = shards_[i].stamp;
       MILLRACE_ASSIGN_OR_RETURN(stamp, StampOfShard(i));
@@ -486,15 +486,14 @@ class Opener {
     return files > 1 && files * kBlocksOfFile * facts.block_bytes > facts.kept_bytes;
   }
 
-  // True if blocks cost more than one and a half times the bytes of the records that are read, and
-  // what is read in one place is worth a request.
+  // True if blocks cost too many bytes for those of the records that are read, and what is read in
+  // one place is worth a request.
   bool LeavesOutTooMuch(double record_bytes, const FetchFacts& facts) const {
-    constexpr double kMost = 1.5;
     constexpr double kLeastPlaceBytes = 4 << 10;
     const double place = record_bytes * static_cast<double>(options_.fetch_order.place_records);
     const double stride = record_bytes * static_cast<double>(options_.fetch_order.stride_records);
     const double touched = std::min(stride, place + static_cast<double>(facts.block_bytes));
-    return touched > kMost * place && place >= kLeastPlaceBytes;
+    return touched > kMostFetched * place && place >= kLeastPlaceBytes;
   }
 
   // Reads the shards through a cache, if the options say so and records are short. Returns the
