@@ -26,8 +26,7 @@ int MaxThreads(const ExecutorParts& parts) {
 int64_t StandingBytes(const ExecutorParts& parts, const Scanner* scanner) {
   if (scanner == nullptr) return parts.standing_bytes;
   const size_t extents = scanner->examiner().extents_per_row();
-  return parts.standing_bytes +
-         static_cast<int64_t>(SettlerBytes(parts.plan, extents, parts.order.records().size()));
+  return parts.standing_bytes + static_cast<int64_t>(SettlingBytes(parts, extents));
 }
 
 // Gives bytes back to the budget at once when it ends, also where an exception passes by.
