@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "pipeline/digest.h"
 #include "pipeline/pipeline.h"
 #include "tests/messages.h"
@@ -136,6 +137,16 @@ class HttpRangesTest : public testing::Test {
     return times;
   }
 
+  // The number of records that were asked for since the first `skip` requests, none of them twice.
+  static int TimesAskedOnce(const readers::ScriptServer& server, size_t skip) {
+    int all = 0;
+    for (const auto& [shard, counts] : TimesAsked(Asked(server, skip))) {
+      EXPECT_THAT(counts, Each(Le(1))) << "records of " << shard;
+      for (const int count : counts) all += count;
+    }
+    return all;
+  }
+
   // In one epoch each record is asked for once. Where one epoch goes over into the next, a record
   // that both want at the same time may be asked for once for both.
   static void ExpectOnceAnEpoch(const std::map<std::string, std::vector<Stretch>>& asked,
@@ -226,6 +237,25 @@ TEST_F(HttpRangesTest, RanksFetchTheirOwnRecords) {
     }
     ExpectOnceAnEpoch(Asked(server, before), 1);
   }
+}
+
+// S-FETCH-1, S-CUT-20.
+TEST_F(HttpRangesTest, RanksOfPaddedBatchesFetchTheirOwnRecordsToo) {
+  const readers::ScriptServer server({Serve()});
+  const size_t skip = RequestsOfIndexing(server);
+  const auto padded = [](const std::string& where) {
+    return absl::StrReplaceAll(
+        PlanOf(where, "", ""),
+        {{"shape: 125", "shape: -1"}, {"stage { batch { size", "stage { padded_batch { size"}});
+  };
+  options_.world = 2;
+  for (options_.rank = 0; options_.rank < 2; ++options_.rank) {
+    const Outcome outcome = Drain(padded(server.Url("")));
+    EXPECT_EQ(outcome.samples, 100u);
+    EXPECT_EQ(outcome.fetched(), 100 * kFrame);
+    EXPECT_EQ(outcome.digest, Drain(padded(folder_ / "")).digest);
+  }
+  EXPECT_EQ(TimesAskedOnce(server, skip), 200);
 }
 
 TEST_F(HttpRangesTest, AStreamThatGoesOnInTheMiddleFetchesTheRest) {
