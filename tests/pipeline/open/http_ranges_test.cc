@@ -27,9 +27,7 @@ using testing::Each;
 using testing::Ge;
 using testing::Gt;
 using testing::HasSubstr;
-using testing::IsEmpty;
 using testing::Le;
-using testing::Not;
 using testing::SizeIs;
 
 // Bytes [first, second) of a shard.
@@ -338,12 +336,7 @@ TEST_F(HttpRangesTest, ExplainSaysWhatIsFetched) {
   const readers::ScriptServer server({Serve()});
   options_.http.block_bytes = 4 << 20;
   const auto fetch_line = [&](const std::string& order) {
-    const auto text = Explain(Make(PlanOf(server.Url(""), order, "")), nullptr, options_);
-    EXPECT_TRUE(text.ok()) << text.status();
-    if (!text.ok()) return std::string();
-    const size_t begin = text->find("  fetch ");
-    EXPECT_NE(begin, text->npos) << *text;
-    return text->substr(begin, text->find('\n', begin) - begin);
+    return FetchLine(PlanOf(server.Url(""), order, ""));
   };
   EXPECT_THAT(fetch_line(""), HasSubstr("1.00 bytes for each byte of records: blocks of 4.0 MiB"));
   EXPECT_THAT(fetch_line("stage { global_shuffle {} }"),
