@@ -243,7 +243,7 @@ std::optional<absl::StatusOr<std::optional<Batch>>> Executor::TryNext() {
     Locked lock(*this);
     next = TryNextLocked();
   }
-  fetch_watch_.Look();
+  if (next.has_value()) fetch_watch_.Look();
   return next;
 }
 

@@ -374,6 +374,17 @@ TEST_F(HttpRangesTest, ExplainKnowsWhetherRanksShareARead) {
 }
 
 // S-FETCH-4.
+TEST_F(HttpRangesTest, LocalShardsAreNotCounted) {
+  const readers::ScriptServer server({Serve()});
+  RequestsOfIndexing(server);
+  const std::string plan = PlanOf(server.Url(""), "", "");
+  const std::string url = server.Url("a");
+  const Outcome outcome = Drain(absl::StrReplaceAll(plan, {{url, std::string(folder_ / "a")}}));
+  EXPECT_EQ(outcome.samples, 200u);
+  EXPECT_EQ(outcome.records(), 100 * kFrame);
+}
+
+// S-FETCH-4.
 TEST_F(HttpRangesTest, TheCountIsWhatExplainSays) {
   const readers::ScriptServer server({Serve()});
   RequestsOfIndexing(server);
