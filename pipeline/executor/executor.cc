@@ -374,11 +374,16 @@ void Executor::RunTask() {
   }
 }
 
-// Ends the stream since `item` threw, and its work is half done. Runs give their places in the
-// budget back when the stream is cleared.
+// Ends the stream since `item` threw, and its work is half done. The runs of a ProcessItem are idle
+// next and may be admitted anew, so their places in the budget go back here; those of all other
+// runs when the stream is cleared.
 void Executor::GiveUp(const absl::Status& error, WorkItem& item) {
   if (auto* const open = std::get_if<OpenItem>(&item)) {
     budget_->Release(std::exchange(open->reserved_bytes, 0));  // 0 once a batch has them
+  } else if (auto* const process = std::get_if<ProcessItem>(&item)) {
+    for (RowsRun* const run : process->runs) {
+      budget_->Release(std::exchange(run->records.reserved_bytes, 0));
+    }
   }
   Locked lock(*this);
   if (!state_.stopped) StopLocked(error);
