@@ -32,10 +32,21 @@ class Cgroup:
                 continue
             try:
                 (folder / name).write_text(str(limit))
+                Cgroup.try_to_enter(folder)
                 return folder
             except OSError:
                 folder.rmdir()
         return None
+
+    @staticmethod
+    def try_to_enter(folder):
+        """An OSError where no process may be put into the cgroup."""
+        child = subprocess.Popen(["sleep", str(TIMEOUT)])
+        try:
+            (folder / "cgroup.procs").write_text(str(child.pid))
+        finally:
+            child.kill()
+            child.wait()
 
 
 def limited(*args, limits=(), cgroup=None, env=None):
@@ -90,7 +101,7 @@ class LimitsTest(unittest.TestCase):
         plan = self.folder / "plan.pbtxt"
         plan.write_text(f'stage {{ tfrecord {{ files: "{shard}" }} }}\n'
                         'stage { padded_batch { size: 100 } }\nlanes: 1\n')
-        done = limited("run", plan, limits=limits, env=env)
+        done = limited("run", plan, "--threads", 2, limits=limits, env=env)
         self.assertEqual(done.returncode, 0, done.stderr)
 
     @unittest.skipIf(has_sanitizer(), "sanitizers need more address space than the limit")
@@ -98,7 +109,7 @@ class LimitsTest(unittest.TestCase):
         limits = [(resource.RLIMIT_AS, 1500 * MIB)]
         done = limited("run", self.plan(400_000_000), limits=limits)
         self.assert_exhausted(done, "no memory for a slab of")
-        done = limited("run", self.plan(1000), limits=limits)
+        done = limited("run", self.plan(1000), "--threads", 2, limits=limits)
         self.assertEqual(done.returncode, 0, done.stderr)
 
     @unittest.skipIf(has_sanitizer(), "sanitizers need more address space than the limit")
@@ -138,7 +149,7 @@ class LimitsTest(unittest.TestCase):
             done = limited("run", self.plan(rows), cgroup=cgroup)
             self.assertIn(done.returncode, (0, 1), (rows, done.stderr))
         self.assert_exhausted(done, "memory limit of")
-        done = limited("run", self.plan(1_000_000), "--json", cgroup=cgroup)
+        done = limited("run", self.plan(1_000_000), "--threads", 2, "--json", cgroup=cgroup)
         self.assertEqual(done.returncode, 0, done.stderr)
         big = self.folder / "big.txt"
         with open(big, "wb") as out:
