@@ -204,6 +204,12 @@ bool ExpectedReads::StartRead(const FetchedFile& file, uint64_t offset, std::spa
     for (const RangePtr& range : ranges) {
       if (range->bytes == nullptr && !FetchLocked(range)) return false;
     }
+    // What takes memory comes first: once a range knows the read, `done` runs.
+    landed.reserve(ranges.size());
+    for (const RangePtr& range : ranges) {
+      auto& waiters = range->waiters;
+      if (waiters.size() == waiters.capacity()) waiters.reserve(2 * waiters.size() + 1);
+    }
     waiter->num_left = 1;
     for (const RangePtr& range : ranges) {
       CountReadLocked(*range, offset, offset + out.size());
