@@ -27,6 +27,7 @@ absl::StatusOr<std::unique_ptr<BadRecords>> BadRecords::Open(const ConvertOption
 }
 
 absl::Status BadRecords::Add(const absl::Status& error) {
+  if (absl::IsResourceExhausted(error)) return error;
   if (count_++ == 0) first_ = error;
   if (options_.tell_bad) options_.tell_bad(error);
   const std::optional<RecordError> place = GetRecordError(error);

@@ -26,8 +26,9 @@ class BadRecords {
   static absl::StatusOr<std::unique_ptr<BadRecords>> Open(const ConvertOptions& options);
 
   // Takes note of the next one, whose `error` has its place.
-  //   not OK  the conversion ends: none of the first kMostAtFirst records is good, or the
-  //           quarantine cannot be written
+  //   not OK  the conversion ends: `error` is RESOURCE_EXHAUSTED, which says nothing about the
+  //           record, none of the first kMostAtFirst records is good, or the quarantine cannot be
+  //           written
   absl::Status Add(const absl::Status& error);
   void AddGood(uint64_t count = 1) { num_good_ += count; }
 

@@ -120,7 +120,8 @@ class Conversion {
       MILLRACE_RETURN_IF_ERROR(Prepare(record));
       return output_->Begin(declared, &record);
     };
-    const auto refuse = [&](const absl::Status& error) {
+    const auto refuse = [&](const absl::Status& error) -> absl::Status {
+      if (absl::IsResourceExhausted(error)) return error;
       errors.push_back(error);
       return absl::OkStatus();
     };

@@ -37,6 +37,7 @@ class ColumnsOutput : public ConvertOutput {
   absl::Status Begin(const std::vector<ConvertFeature>& declared,
                      const ConvertRecord* first) override {
     columns_ = declared;
+    places_.clear();
     if (columns_.empty() && first != nullptr) {
       absl::StatusOr<std::vector<ConvertFeature>> columns = ColumnsOf(first->sample);
       if (!columns.ok()) return Annotate(columns.status(), "record 0");

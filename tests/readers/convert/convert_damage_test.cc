@@ -188,6 +188,17 @@ TEST_F(ConvertDamageTest, TheFirstGoodRecordSaysWhatTheOthersAre) {
   EXPECT_THAT(told_, SizeIs(1));
 }
 
+TEST_F(ConvertDamageTest, NothingIsKeptOfAFirstRecordThatWasRefused) {
+  ExampleBuilder list;
+  list.AddInts("a", std::vector<int64_t>{1, 2});
+  ExampleBuilder good;
+  good.AddInt("b", 1);
+  const auto shards = Run(Skipping(
+      Options(ConvertFormat::kTfRecord, {Examples({list, good, list})}, ConvertFormat::kCsv)));
+  EXPECT_EQ(ReadFile(shards.at(0)), "b\n1\n");
+  EXPECT_THAT(told_, SizeIs(2));
+}
+
 TEST_F(ConvertDamageTest, WithoutAGoodRecordNothingIsWritten) {
   const std::string in = Write("in.csv", "x\ny\n");
   for (const ConvertFormat to : {ConvertFormat::kTfRecord, ConvertFormat::kFixedLength}) {

@@ -20,18 +20,23 @@ class FakeCodec final : public ImageCodec {
 
   std::string recoding() const override { return recoding_; }
   absl::StatusOr<std::optional<RecodedImage>> Recode(std::string_view encoded) const override {
+    if (encoded.ends_with("hungry")) return Hungry();
     if (encoded == "damaged") return absl::InvalidArgumentError("no image");
     if (encoded.starts_with("\x89PNG")) return std::nullopt;
     return RecodedImage{"small " + std::string(encoded), "jpeg", 10, 20};
   }
   absl::Status Check(std::string_view encoded) const override {
+    if (encoded.ends_with("hungry")) return Hungry();
     return encoded.ends_with("torn") ? absl::DataLossError("torn") : absl::OkStatus();
   }
   absl::StatusOr<GreyImage> DecodeGrey(std::string_view encoded) const override {
+    if (encoded.ends_with("hungry")) return Hungry();
     return GreyImage{std::string(encoded.substr(encoded.size() - 2)), 1, 2};
   }
 
  private:
+  static absl::Status Hungry() { return absl::ResourceExhaustedError("no memory"); }
+
   const std::string recoding_;
 };
 
@@ -219,6 +224,30 @@ TEST_F(ConvertImagesTest, ImagesThatAreEncodedAnewBringTheirFacts) {
     EXPECT_THAT(examples[1].at("image/encoded").bytes, ElementsAre(MakePng(5, 6)));
     EXPECT_THAT(examples[1].at("image/height").ints, ElementsAre(5));
   }
+}
+
+// It may be a good image: to leave it out would lose it.
+TEST_F(ConvertImagesTest, AnImageThatThereIsNoMemoryForIsNotSkipped) {
+  const std::string png = MakePng(1, 2);
+  const auto expect = [&](const std::vector<ExampleBuilder>& examples, ConvertFormat to,
+                          const std::string& recoding, std::optional<ConvertCheck> check) {
+    ConvertOptions options = FromExamples(examples, to);
+    options.codec = std::make_shared<FakeCodec>(recoding);
+    options.check_images = check;
+    options.on_damage = ConvertDamage::kSkip;
+    int num_told = 0;
+    options.tell_bad = [&](const absl::Status&) { ++num_told; };
+    options.quarantine_file = Path("bad.jsonl");
+    EXPECT_MESSAGE(Error(options, absl::StatusCode::kResourceExhausted));
+    EXPECT_EQ(num_told, 0);
+    EXPECT_EQ(ReadFile(Path("bad.jsonl")), "");
+  };
+  const ExampleBuilder good = Image(0, png);
+  const ExampleBuilder hungry = Image(0, png + "hungry");
+  expect({good, hungry}, ConvertFormat::kTfRecord, "fake", std::nullopt);
+  expect({good, hungry}, ConvertFormat::kCsv, "", ConvertCheck::kDecode);
+  expect({good, hungry}, ConvertFormat::kIdx, "", std::nullopt);
+  expect({hungry, good}, ConvertFormat::kCsv, "fake", std::nullopt);
 }
 
 TEST_F(ConvertImagesTest, MembersOfTarsAreEncodedAnewToo) {
