@@ -3,10 +3,12 @@
 #include <cstdlib>
 #include <memory>
 #include <new>
+#include <utility>
 
 #include "base/work/fair_queue.h"
 
-// Memory that runs out while a task is added. This program's operator new fails where the test says.
+// Memory that runs out while a task is added. This program's operator new fails where the test
+// says.
 
 namespace {
 
