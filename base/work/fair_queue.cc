@@ -6,13 +6,15 @@
 namespace millrace {
 
 void FairQueue::Add(const std::shared_ptr<TaskGroup>& group, std::function<void()> task) {
-  if (group->tasks_.empty()) {
-    if (group->under_way_ == 0) ++busy_groups_;
-    group->used_ns_ = std::max(group->used_ns_, clock_ns_ - credit_ns_);
-    waiting_.push_back(group);
-  }
+  // What may throw comes first, and changes nothing then.
+  const bool waits = !group->tasks_.empty();
+  if (!waits && waiting_.size() == waiting_.capacity()) waiting_.reserve(2 * waiting_.size() + 1);
   group->tasks_.push_back(std::move(task));
   ++size_;
+  if (waits) return;
+  if (group->under_way_ == 0) ++busy_groups_;
+  group->used_ns_ = std::max(group->used_ns_, clock_ns_ - credit_ns_);
+  waiting_.push_back(group);
 }
 
 FairQueue::Turn FairQueue::Take() {

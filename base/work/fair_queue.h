@@ -54,7 +54,7 @@ class FairQueue {
   explicit FairQueue(int64_t credit_ns) : credit_ns_(credit_ns) {}
 
   int64_t size() const { return size_; }  // tasks queued
-  // Behind the group's other tasks.
+  // Behind the group's other tasks. If there is no memory for it, it throws and changes nothing.
   void Add(const std::shared_ptr<TaskGroup>& group, std::function<void()> task);
   // Takes the first task of the group that has used least. REQUIRES: size() > 0.
   Turn Take();
