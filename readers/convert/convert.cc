@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/caught.h"
 #include "base/permutation.h"
 #include "base/status.h"
 #include "readers/convert/bad_records.h"
@@ -291,7 +292,7 @@ class Conversion {
 absl::StatusOr<ConvertReport> Convert(const ConvertOptions& options,
                                       const ConvertProgress& progress) {
   MILLRACE_RETURN_IF_ERROR(options.Validate());
-  return Conversion(options, progress).Run();
+  return Caught([&] { return Conversion(options, progress).Run(); });
 }
 
 }  // namespace millrace::readers

@@ -1,3 +1,4 @@
+#include <new>
 #include <nlohmann/json.hpp>
 
 #include "readers/convert.h"
@@ -21,6 +22,7 @@ class FakeCodec final : public ImageCodec {
   std::string recoding() const override { return recoding_; }
   absl::StatusOr<std::optional<RecodedImage>> Recode(std::string_view encoded) const override {
     if (encoded.ends_with("hungry")) return Hungry();
+    if (encoded.ends_with("greedy")) throw std::bad_alloc();
     if (encoded == "damaged") return absl::InvalidArgumentError("no image");
     if (encoded.starts_with("\x89PNG")) return std::nullopt;
     return RecodedImage{"small " + std::string(encoded), "jpeg", 10, 20};
@@ -248,6 +250,17 @@ TEST_F(ConvertImagesTest, AnImageThatThereIsNoMemoryForIsNotSkipped) {
   expect({good, hungry}, ConvertFormat::kCsv, "", ConvertCheck::kDecode);
   expect({good, hungry}, ConvertFormat::kIdx, "", std::nullopt);
   expect({hungry, good}, ConvertFormat::kCsv, "fake", std::nullopt);
+}
+
+// Also in the record that is shown to the output before any chunk.
+TEST_F(ConvertImagesTest, WithoutMemoryAConversionEndsWithAnError) {
+  const ExampleBuilder greedy = Image(0, "greedy");
+  for (const ConvertFormat to : {ConvertFormat::kCsv, ConvertFormat::kTfRecord}) {
+    ConvertOptions options = FromExamples({greedy, greedy}, to);
+    options.codec = std::make_shared<FakeCodec>("fake");
+    options.on_damage = ConvertDamage::kSkip;
+    EXPECT_EQ(Convert(options).status().code(), absl::StatusCode::kResourceExhausted);
+  }
 }
 
 TEST_F(ConvertImagesTest, MembersOfTarsAreEncodedAnewToo) {
