@@ -119,7 +119,8 @@ class Conversion {
     std::vector<absl::Status> errors;
     const auto begin = [&](ConvertRecord record) {
       MILLRACE_RETURN_IF_ERROR(Prepare(record));
-      return output_->Begin(declared, &record);
+      MILLRACE_RETURN_IF_ERROR(output_->Begin(declared, &record));
+      return output_->Encode(std::move(record), 0).status();
     };
     const auto refuse = [&](const absl::Status& error) -> absl::Status {
       if (absl::IsResourceExhausted(error)) return error;

@@ -9,8 +9,8 @@
 #include "readers/convert/output.h"
 
 // Samples as text: rows of CSV and lines of JSON. Both have columns, which are declared, or those
-// of record 0; a sample that does not fit them is an error, since a reader would take it for
-// something else.
+// of the first good record; a sample that does not fit them is an error, since a reader would take
+// it for something else.
 
 namespace millrace::readers::internal {
 namespace {
@@ -39,9 +39,7 @@ class ColumnsOutput : public ConvertOutput {
     columns_ = declared;
     places_.clear();
     if (columns_.empty() && first != nullptr) {
-      absl::StatusOr<std::vector<ConvertFeature>> columns = ColumnsOf(first->sample);
-      if (!columns.ok()) return Annotate(columns.status(), "record 0");
-      columns_ = *std::move(columns);
+      MILLRACE_ASSIGN_OR_RETURN(columns_, ColumnsOf(first->sample));
     }
     if (columns_.empty()) {
       return absl::InvalidArgumentError(

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -197,6 +198,18 @@ TEST_F(ConvertDamageTest, NothingIsKeptOfAFirstRecordThatWasRefused) {
       Options(ConvertFormat::kTfRecord, {Examples({list, good, list})}, ConvertFormat::kCsv)));
   EXPECT_EQ(ReadFile(shards.at(0)), "b\n1\n");
   EXPECT_THAT(told_, SizeIs(2));
+}
+
+// The output can begin with it, but cannot hold it.
+TEST_F(ConvertDamageTest, ARecordThatTheOutputCannotHoldDoesNotSayWhatTheOthersAre) {
+  ExampleBuilder infinite;
+  infinite.AddFloat("a", std::numeric_limits<float>::infinity());
+  ExampleBuilder good;
+  good.AddInt("b", 1);
+  const auto shards = Run(Skipping(Options(
+      ConvertFormat::kTfRecord, {Examples({infinite, good, good})}, ConvertFormat::kJsonLines)));
+  EXPECT_EQ(ReadFile(shards.at(0)), "{\"b\":1}\n{\"b\":1}\n");
+  EXPECT_THAT(told_, SizeIs(1));
 }
 
 TEST_F(ConvertDamageTest, WithoutAGoodRecordNothingIsWritten) {
