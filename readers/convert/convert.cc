@@ -58,7 +58,7 @@ class Conversion {
     report_.num_left_out = input_->damaged_files().size();
     for (size_t shard = 0; shard < shards_->files().size(); ++shard) {
       if (const auto& facts = shards_->Written(shard); facts.has_value()) {
-        bad_->AddGood(facts->num_records);
+        bad_->AddEarlier(facts->num_records, facts->num_left_out);
       } else {
         MILLRACE_RETURN_IF_ERROR(WriteShard(shard));
       }
