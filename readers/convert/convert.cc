@@ -102,6 +102,7 @@ class Conversion {
   }
 
   absl::Status BeginOutput(const std::vector<ConvertFeature>& declared) {
+    MILLRACE_RETURN_IF_ERROR(output_->CheckDeclared(declared));
     if (!output_->needs_first() || total_ == 0) return output_->Begin(declared, nullptr);
     // An input that is read in order is opened once more: the first record comes again.
     std::unique_ptr<internal::ConvertInput> own;

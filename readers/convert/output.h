@@ -32,6 +32,11 @@ class ConvertOutput {
  public:
   virtual ~ConvertOutput() = default;
 
+  // Checks the features that samples are declared to have, before a record is read.
+  //   INVALID_ARGUMENT  the output could hold no record
+  virtual absl::Status CheckDeclared(const std::vector<ConvertFeature>& /*declared*/) const {
+    return absl::OkStatus();
+  }
   // True where Begin wants to see a record.
   virtual bool needs_first() const { return false; }
   // Fits itself to the input, before anything else. `declared`: the features that samples have,

@@ -33,6 +33,13 @@ class ColumnsOutput : public ConvertOutput {
  public:
   explicit ColumnsOutput(const ConvertOptions& options) : options_(options) {}
 
+  absl::Status CheckDeclared(const std::vector<ConvertFeature>& declared) const override {
+    for (const ConvertFeature& column : declared) {
+      MILLRACE_RETURN_IF_ERROR(CheckName(column));
+      MILLRACE_RETURN_IF_ERROR(CheckColumn(column));
+    }
+    return absl::OkStatus();
+  }
   bool needs_first() const override { return true; }
   absl::Status Begin(const std::vector<ConvertFeature>& declared,
                      const ConvertRecord* first) override {
@@ -45,12 +52,8 @@ class ColumnsOutput : public ConvertOutput {
       return absl::InvalidArgumentError(
           "schema: needed, because there is no feature to take the columns from");
     }
-    for (const ConvertFeature& column : columns_) {
-      places_.emplace(column.name, places_.size());
-      MILLRACE_RETURN_IF_ERROR(CheckName(column));
-      MILLRACE_RETURN_IF_ERROR(CheckColumn(column));
-    }
-    return absl::OkStatus();
+    for (const ConvertFeature& column : columns_) places_.emplace(column.name, places_.size());
+    return declared.empty() ? CheckDeclared(columns_) : absl::OkStatus();
   }
 
   std::string schema() const override { return ToString(columns_); }

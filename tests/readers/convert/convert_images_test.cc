@@ -201,6 +201,17 @@ TEST_F(ConvertImagesTest, WhatFoldersCannotHoldIsAnError) {
   expect({kind});
 }
 
+TEST_F(ConvertImagesTest, ASchemaWithoutPlaceInIdxIsToldOnce) {
+  const std::string in = Write("in.jsonl", "{\"n\":1}\n{\"n\":2}\n");
+  ConvertOptions options = Options(ConvertFormat::kJsonLines, {in}, ConvertFormat::kIdx);
+  options.schema = Schema("n:int64");
+  options.codec = std::make_shared<FakeCodec>();
+  int num_told = 0;
+  options.tell_bad = [&](const absl::Status&) { ++num_told; };
+  EXPECT_MESSAGE(Error(options));
+  EXPECT_EQ(num_told, 0);
+}
+
 TEST_F(ConvertImagesTest, IdxHoldsPixelsOfOneSizeAndLabels) {
   const std::string png = MakePng(1, 2);
   ConvertOptions options = FromExamples({Image(0, png), Image(255, png)}, ConvertFormat::kIdx);
