@@ -76,7 +76,7 @@ struct ConvertOptions {
   // Features that are read of kCsv, kJsonLines (both need them) and kTar; all others are left out.
   // Empty for kTar: all members, as bytes, but `cls` as int64. kText and kFixedLength have none:
   // they are one feature of bytes. For other inputs: the columns of a kCsv or kJsonLines that is
-  // written; empty: those of record 0.
+  // written; empty: those of the first record that can be converted.
   std::vector<ConvertFeature> schema;
   // Name of the feature (bytes) that a record of kText or kFixedLength becomes. Empty: records are
   // copied as bytes, or cannot be converted.

@@ -199,8 +199,8 @@ bool ExpectedReads::StartRead(const FetchedFile& file, uint64_t offset, std::spa
     MutexLock lock(mu_);
     const std::vector<RangePtr> ranges = FindLocked(file, offset, offset + out.size());
     if (ranges.empty()) return false;
-    // What is read now begins now, over the limit if need be: its reader may be the one that
-    // earlier groups wait for.
+    // What is read now is handed to the client now, over the limits if need be: its reader may be
+    // the one that earlier groups wait for. The client takes it behind what it has already.
     for (const RangePtr& range : ranges) {
       if (range->bytes == nullptr && !FetchLocked(range)) return false;
     }

@@ -13,6 +13,7 @@
 #include "readers/damage/parts.h"
 #include "readers/http_options.h"
 #include "readers/image/labels.h"
+#include "readers/image/listing.h"
 #include "readers/image_header.h"
 #include "readers/open_file.h"
 #include "readers/record_reader.h"
@@ -116,7 +117,7 @@ class Scanner {
     const auto note = [&](std::string_view text) { facts_.notes.emplace_back(text); };
     MILLRACE_RETURN_IF_ERROR(internal::TellLeftOut(listing, {.warn = note}, path_));
     for (const std::string& name : listing.paths) {
-      MILLRACE_RETURN_IF_ERROR(Image(path_ + (path_.ends_with('/') ? "" : "/") + name));
+      MILLRACE_RETURN_IF_ERROR(Image(internal::PathIn(path_, name)));
       if (!goes_on_) break;
     }
     return absl::OkStatus();
