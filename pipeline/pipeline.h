@@ -1,6 +1,7 @@
 #ifndef MILLRACE_PIPELINE_PIPELINE_H_
 #define MILLRACE_PIPELINE_PIPELINE_H_
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -102,6 +103,13 @@ class Pipeline {
   //                        record); all earlier batches were delivered, and every later call
   //                        returns the same error
   virtual absl::StatusOr<std::optional<Batch>> Next() = 0;
+
+  // Does what Next does, but waits no longer than `limit`. Returns nullopt if the limit passed
+  // before there was an outcome: the stream stands where it stood, and the next call goes on
+  // waiting for the same batch. With a limit of 0 or less it does not wait. Called by the thread
+  // that calls Next.
+  virtual std::optional<absl::StatusOr<std::optional<Batch>>> NextFor(
+      std::chrono::nanoseconds limit) = 0;
 
   // Does what Next does if Next would not wait; returns nullopt if it would, or if the pipeline
   // cannot tell. Never blocks. Called by the thread that calls Next.

@@ -4,10 +4,9 @@
 #include <chrono>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "base/caught.h"
-#include "base/record_error.h"
 #include "base/status.h"
+#include "pipeline/executor/locked.h"
 #include "pipeline/executor/settling.h"
 
 namespace millrace::pipeline {
@@ -57,39 +56,6 @@ ExecutorState MakeState(const ExecutorParts& parts) {
 }
 
 }  // namespace
-
-// Holds the executor's mutex, and calls the workers and the consumer once it has let go. Called
-// under the mutex they would wait for it at once, and cost two more calls to the system. The
-// executor lives until then: the tasks that are about to be called are counted, and the consumer is
-// called by a task under way, or by itself.
-class MILLRACE_SCOPED_CAPABILITY Executor::Locked {
- public:
-  explicit Locked(Executor& executor) MILLRACE_ACQUIRE(executor.mu_) : executor_(executor) {
-    executor_.mu_.Lock();
-  }
-  ~Locked() MILLRACE_RELEASE() { LetGo(); }
-  Locked(const Locked&) = delete;
-  Locked& operator=(const Locked&) = delete;
-
-  // Lets go, calls, and holds the mutex again; false if there was nothing to call.
-  bool Call() MILLRACE_NO_THREAD_SAFETY_ANALYSIS {
-    if (!executor_.state_.ring.consumer_to_call() && executor_.tasks_to_call_ == 0) return false;
-    LetGo();
-    executor_.mu_.Lock();
-    return true;
-  }
-
- private:
-  void LetGo() MILLRACE_NO_THREAD_SAFETY_ANALYSIS {
-    const bool consumer = executor_.state_.ring.TakeConsumerCall();
-    const int tasks = std::exchange(executor_.tasks_to_call_, 0);
-    executor_.mu_.Unlock();
-    if (consumer) executor_.batch_ready_.NotifyAll();
-    if (tasks > 0) executor_.CallWorkers(tasks);
-  }
-
-  Executor& executor_;
-};
 
 Executor::Executor(ExecutorParts parts)
     : parts_(std::move(parts)),
@@ -204,128 +170,6 @@ void Executor::SetGoals(int threads, int batches) {
 void Executor::StopLocked(absl::Status result) {
   state_.stopped = true;
   result_ = std::move(result);
-}
-
-absl::StatusOr<std::optional<Batch>> Executor::Next() {
-  if (absl::Status status = parts_.context->CheckNotForked(); !status.ok()) return status;
-  auto next = AwaitNext();
-  fetch_watch_.Look();
-  return next;
-}
-
-absl::StatusOr<std::optional<Batch>> Executor::AwaitNext() {
-  Locked lock(*this);
-  while (true) {
-    if (auto outcome = TryNextLocked()) {
-      EndWaitLocked();
-      return *std::move(outcome);
-    }
-    if (lock.Call()) continue;
-    if (!state_.ring.consumer_waits()) {
-      counters_.waits.Add();
-      state_.ring.BeginWait(Now());
-    }
-    batch_ready_.Wait(mu_);
-  }
-}
-
-void Executor::EndWaitLocked() {
-  if (!state_.ring.consumer_waits()) return;
-  const int64_t waited = state_.ring.EndWait(Now());
-  state_.demand.Waited(waited);
-  counters_.wait_nanoseconds.Add(waited);
-}
-
-std::optional<absl::StatusOr<std::optional<Batch>>> Executor::TryNext() {
-  if (absl::Status status = parts_.context->CheckNotForked(); !status.ok()) return status;
-  std::optional<absl::StatusOr<std::optional<Batch>>> next;
-  {
-    Locked lock(*this);
-    next = TryNextLocked();
-  }
-  if (next.has_value()) fetch_watch_.Look();
-  return next;
-}
-
-// The outcome of Next, or nullopt if it has to wait for work that is under way.
-std::optional<absl::StatusOr<std::optional<Batch>>> Executor::TryNextLocked() {
-  using Outcome = absl::StatusOr<std::optional<Batch>>;
-  if (state_.stopped) return result_.ok() ? Outcome(std::nullopt) : Outcome(result_);
-  if (!state_.ring.empty()) {
-    if (!state_.ring.front_is_ready()) return std::nullopt;
-    return DeliverLocked();
-  }
-  if (state_.ring.opening()) return std::nullopt;
-  if (choice_.AtEnd(state_)) {
-    StopLocked(EndStatusLocked());
-    return result_.ok() ? Outcome(std::nullopt) : Outcome(result_);
-  }
-  while (true) {
-    WakeWorkersLocked();
-    if (!NothingUnderWayLocked()) return std::nullopt;
-    if (!choice_.HasNext(state_)) return StopIfStuckLocked();
-    // Nothing was begun: consumers held too much. Those of other pipelines may have let go since,
-    // and would not wake this one.
-    if (choice_.AdmissionOfNext(state_) == Choice::Admission::kHeldByConsumer) {
-      return Outcome(HeldErrorLocked());
-    }
-  }
-}
-
-// No batch is known and nothing is under way. Nullopt: a source that grows has yet to bring more.
-std::optional<absl::StatusOr<std::optional<Batch>>> Executor::StopIfStuckLocked() {
-  using Outcome = absl::StatusOr<std::optional<Batch>>;
-  if (scanner_ != nullptr) CheckProgressLocked();
-  if (state_.stopped) return Outcome(result_);
-  const EmptyStreamWatch& empty_stream = state_.pass_one.empty_stream();
-  if (!empty_stream.found()) return std::nullopt;
-  StopLocked(absl::FailedPreconditionError(absl::StrCat(
-      "no batch can be made any more: ", empty_stream.reason(), "; change the predicate")));
-  return Outcome(result_);
-}
-
-absl::StatusOr<std::optional<Batch>> Executor::DeliverLocked() {
-  std::unique_ptr<OpenBatch> batch = state_.ring.TakeFront();
-  if (!batch->error.ok()) {
-    // Not when they are found: how many later batches are under way depends on timing.
-    counters_.records_bad.Add(batch->num_bad_rows);
-    StopLocked(batch->error);
-    return batch->error;
-  }
-  std::shared_ptr<BatchData> data = std::move(batch->data);
-  if (absl::Status status = damage_.Count(*data); !status.ok()) {
-    StopLocked(status);
-    return status;
-  }
-  CountDamage(*data);
-  data->held = true;
-  budget_->Hold(data->reserved_bytes);
-  counters_.batches.Add();
-  state_.ring.Delivered(std::move(batch), data->resume_token);
-  if (parts_.growing != nullptr) ReleaseRows(*parts_.growing, *data);
-  // To wake workers takes Next several microseconds.
-  if (state_.ring.RefillIsDue()) WakeWorkersLocked();
-  return std::optional<Batch>(Batch(std::move(data)));
-}
-
-void Executor::CountDamage(const BatchData& data) {
-  counters_.records_bad.Add(static_cast<int64_t>(data.damaged.size()));
-  for (const DamagedSample& one : data.damaged) {
-    const std::string name = DamageCounterName(GetRecordError(one.error)->reason);
-    parts_.context->metrics().counter(name).Add();
-  }
-}
-
-absl::Status Executor::HeldErrorLocked() const {
-  return MarkRetryable(absl::ResourceExhaustedError(absl::StrCat(
-      "the next batch needs ", choice_.NextBatchBytes(state_),
-      " B, but batches held by consumers take ", budget_->held_bytes(), " of the ",
-      budget_->work_limit_bytes(), " B that the memory budget of ", budget_->limit_bytes(),
-      " B has for batches: drop some, or raise memory_budget_bytes")));
-}
-
-absl::Status Executor::EndStatusLocked() const {
-  return state_.growth.EndStatus(scanner_ == nullptr || state_.pass_one.reached_end());
 }
 
 // Tasks of the workers.

@@ -1,6 +1,7 @@
 #ifndef MILLRACE_PIPELINE_EXECUTOR_EXECUTOR_H_
 #define MILLRACE_PIPELINE_EXECUTOR_EXECUTOR_H_
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -72,6 +73,9 @@ class Executor {
   absl::Status Start(StreamPlace place) MILLRACE_EXCLUDES(mu_);
   // The same as Pipeline::Next.
   absl::StatusOr<std::optional<Batch>> Next() MILLRACE_EXCLUDES(mu_);
+  // The same as Pipeline::NextFor.
+  std::optional<absl::StatusOr<std::optional<Batch>>> NextFor(std::chrono::nanoseconds limit)
+      MILLRACE_EXCLUDES(mu_);
   // The same as Pipeline::TryNext.
   std::optional<absl::StatusOr<std::optional<Batch>>> TryNext() MILLRACE_EXCLUDES(mu_);
   void Cancel() MILLRACE_EXCLUDES(mu_);
@@ -96,7 +100,9 @@ class Executor {
   };
 
   // The consumer.
-  absl::StatusOr<std::optional<Batch>> AwaitNext() MILLRACE_EXCLUDES(mu_);
+  std::optional<absl::StatusOr<std::optional<Batch>>> AwaitNext(std::chrono::nanoseconds limit)
+      MILLRACE_EXCLUDES(mu_);
+  bool WaitLocked(std::chrono::nanoseconds limit) MILLRACE_REQUIRES(mu_);
   std::optional<absl::StatusOr<std::optional<Batch>>> TryNextLocked() MILLRACE_REQUIRES(mu_);
   std::optional<absl::StatusOr<std::optional<Batch>>> StopIfStuckLocked() MILLRACE_REQUIRES(mu_);
   absl::StatusOr<std::optional<Batch>> DeliverLocked() MILLRACE_REQUIRES(mu_);

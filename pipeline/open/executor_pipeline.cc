@@ -38,6 +38,13 @@ absl::StatusOr<std::optional<Batch>> ExecutorPipeline::Next() {
   return Quarantined(executor_->Next());
 }
 
+std::optional<absl::StatusOr<std::optional<Batch>>> ExecutorPipeline::NextFor(
+    std::chrono::nanoseconds limit) {
+  auto next = executor_->NextFor(limit);
+  if (next.has_value()) next = Quarantined(*std::move(next));
+  return next;
+}
+
 std::optional<absl::StatusOr<std::optional<Batch>>> ExecutorPipeline::TryNext() {
   auto next = executor_->TryNext();
   if (next.has_value()) next = Quarantined(*std::move(next));

@@ -1,6 +1,7 @@
 #ifndef MILLRACE_PIPELINE_OPEN_EXECUTOR_PIPELINE_H_
 #define MILLRACE_PIPELINE_OPEN_EXECUTOR_PIPELINE_H_
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -26,6 +27,8 @@ class ExecutorPipeline final : public Pipeline {
   ~ExecutorPipeline() override;
 
   absl::StatusOr<std::optional<Batch>> Next() override;
+  std::optional<absl::StatusOr<std::optional<Batch>>> NextFor(
+      std::chrono::nanoseconds limit) override;
   std::optional<absl::StatusOr<std::optional<Batch>>> TryNext() override;
   void Cancel() override { executor_->Cancel(); }
   const Schema& schema() const override { return executor_->parts().plan.batch_schema; }

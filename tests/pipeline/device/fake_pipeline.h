@@ -2,6 +2,7 @@
 #define MILLRACE_TESTS_PIPELINE_DEVICE_FAKE_PIPELINE_H_
 
 #include <atomic>
+#include <chrono>
 #include <cstring>
 #include <deque>
 #include <map>
@@ -70,6 +71,10 @@ class FakePipeline final : public Pipeline {
     changed_.NotifyAll();
     while (!cancelled_) changed_.Wait(mu_);
     return absl::CancelledError("the pipeline was cancelled");
+  }
+  // A batch that is not there at once never comes.
+  std::optional<absl::StatusOr<std::optional<Batch>>> NextFor(std::chrono::nanoseconds) override {
+    return TryNext();
   }
   std::optional<absl::StatusOr<std::optional<Batch>>> TryNext() override {
     using Outcome = absl::StatusOr<std::optional<Batch>>;

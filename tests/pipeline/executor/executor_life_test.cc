@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <filesystem>
 #include <latch>
 #include <random>
@@ -166,6 +167,8 @@ TEST(ExecutorLifeTest, AForkedChildIsRefusedByEveryCall) {
     bool right = refused(pipeline->Next().status());
     const auto now = pipeline->TryNext();
     right = right && now.has_value() && refused(now->status());
+    const auto in_time = pipeline->NextFor(std::chrono::hours(1));
+    right = right && in_time.has_value() && refused(in_time->status());
     right = right && refused(pipeline->Restore(token));
     right = right && refused(TryOpenFake(MakePlan(4), FakeData(), context).status());
     pipeline.reset();  // must not wait for threads that are not there
