@@ -1,5 +1,6 @@
-# `cmake --install` puts the embeddable libraries, their public headers and a package for
-# find_package(Millrace) below the prefix, and the `millrace` program where it was built.
+# `cmake --install` puts the embeddable libraries, their public headers, a package for
+# find_package(Millrace) and one for pkg-config below the prefix, and the `millrace` program where
+# it was built.
 include(CMakePackageConfigHelpers)
 
 # The folders that a program may embed; the trainer is used through the program.
@@ -13,6 +14,12 @@ foreach(folder ${embeddable})
       ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
   endif()
 endforeach()
+
+# The library for C, its header, and its pkg-config file.
+install(TARGETS millrace_c EXPORT MillraceTargets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(FILES ${PROJECT_SOURCE_DIR}/capi/millrace.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+install(FILES ${PROJECT_BINARY_DIR}/capi/millrace.pc
+  DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 
 # The public headers, as users include them, lie in the build tree too.
 get_property(headers GLOBAL PROPERTY MILLRACE_PUBLIC_HEADERS)

@@ -15,7 +15,7 @@ build=${1:-build/release}
   cat "$work/configure.log"
   exit 1
 }
-cmake --build "$build" --target millrace millrace_public_headers
+cmake --build "$build" --target millrace millrace_c millrace_public_headers
 cmake --install "$build" --prefix "$work/prefix" >"$work/install.log"
 cmake -S examples/embed_cpp -B "$work/embed" -G Ninja -DCMAKE_PREFIX_PATH="$work/prefix"
 cmake --build "$work/embed"

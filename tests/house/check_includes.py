@@ -12,8 +12,8 @@ import re
 import report
 
 TARGETS = "cmake/MillraceTargets.cmake"
-FOLDERS = ["base", "readers", "augment", "pipeline", "collectives", "trainer", "cli", "tests",
-           "bench"]
+FOLDERS = ["base", "readers", "augment", "pipeline", "collectives", "capi", "trainer", "cli",
+           "tests", "bench"]
 # What tells that a header is used: the names that are used of it here.
 USES = {
     "absl/status/status.h": r"absl::(?:Status\b|OkStatus\b|\w+Error\()",
@@ -45,6 +45,8 @@ USES = {
     "utility": r"std::(?:exchange|forward|make_pair|move|pair|swap)\b",
     "vector": r"std::vector\b",
 }
+# The names of C for headers of C++.
+OF_C = {"cstdint": "stdint.h"}
 # Comments, and strings that end in their line.
 PROSE = re.compile(r'//[^\n]*|"(?:\\.|[^"\\\n])*"')
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]+[<"]([^>"]+)[>"]', re.MULTILINE)
@@ -88,7 +90,8 @@ def check_includes(root):
         code = PROSE.sub("", text)
         reached = sources.reached(file)
         for header, pattern in USES.items():
-            used = header not in reached and re.search(pattern, code)
+            has = header in reached or OF_C.get(header) in reached
+            used = not has and re.search(pattern, code)
             if used:
                 line = code.count("\n", 0, used.start()) + 1
                 found.append(f"{file}:{line}: {used.group()} without <{header}>")

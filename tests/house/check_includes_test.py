@@ -36,6 +36,11 @@ class CheckIncludesTest(unittest.TestCase):
             "base/a.h": '#include "base/b.h"\n', "base/b.h": '#include "base/a.h"\n',
             "base/c.cc": used}))
 
+    def test_a_header_of_c_has_what_it_has_by_its_name_of_c(self):
+        self.assertEqual([], self.found({"base/a.h": "#include <stdint.h>\nuint8_t a;\n"}))
+        self.assertEqual(["base/a.h:2: uint8_t without <cstdint>"],
+                         self.found({"base/a.h": "#include <stddef.h>\nuint8_t a;\n"}))
+
     def test_comments_and_strings_use_nothing(self):
         self.assertEqual([], self.found({
             "base/a.cc": '// std::vector\nconst char* a = "std::vector \\" std::map";\n'}))

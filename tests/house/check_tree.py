@@ -26,6 +26,7 @@ FOLDERS = {
     "augment": {"readers"},
     "pipeline": {"readers", "augment"},
     "collectives": {"base"},
+    "capi": {"pipeline", "collectives"},
     "trainer": {"pipeline", "collectives"},
     "cli": {"trainer"},
 }

@@ -1,0 +1,76 @@
+#include "capi/batch/batch.h"
+
+#include <cstddef>
+#include <string>
+
+#include "base/run.h"
+#include "base/status.h"
+#include "capi/batch/tensor.h"
+#include "capi/call/guard.h"
+#include "capi/call/sized.h"
+
+namespace capi = millrace::capi;
+
+// Ids are handed out where they lie.
+static_assert(sizeof(mr_sample_id) == sizeof(millrace::SampleId));
+static_assert(offsetof(mr_sample_id, epoch) == offsetof(millrace::SampleId, epoch));
+static_assert(offsetof(mr_sample_id, record) == offsetof(millrace::SampleId, record));
+static_assert(offsetof(mr_sample_id, sub_index) == offsetof(millrace::SampleId, sub_index));
+
+mr_error* mr_batch_info(const mr_batch* batch, mr_info* info) {
+  return capi::Guard([&]() -> absl::Status {
+    MILLRACE_RETURN_IF_ERROR(capi::CheckGiven(
+        "mr_batch_info", {{"batch", batch != nullptr}, {"info", info != nullptr}}));
+    const millrace::pipeline::Batch& from = batch->batch;
+    mr_info filled = {};
+    filled.index = from.index();
+    filled.epoch = from.epoch();
+    filled.rows = from.num_rows();
+    filled.valid_rows = from.num_valid_rows();
+    filled.global_valid_rows = from.num_global_valid_rows();
+    filled.first_global_row = from.first_global_row();
+    filled.ends_epoch = from.ends_epoch();
+    filled.num_tensors = static_cast<int32_t>(from.names().size());
+    return capi::Give(filled, info, "mr_info");
+  });
+}
+
+mr_error* mr_batch_tensor(const mr_batch* batch, size_t index, mr_tensor* tensor) {
+  return capi::Guard([&]() -> absl::Status {
+    MILLRACE_RETURN_IF_ERROR(capi::CheckGiven(
+        "mr_batch_tensor", {{"batch", batch != nullptr}, {"tensor", tensor != nullptr}}));
+    MILLRACE_ASSIGN_OR_RETURN(const millrace::ConstTensorView view,
+                              capi::TensorOf(batch->batch, index));
+    mr_tensor filled = {};
+    filled.name = batch->batch.names()[index].c_str();
+    filled.data = const_cast<void*>(view.data);
+    filled.bytes = view.size_bytes();
+    filled.dtype = static_cast<int32_t>(view.dtype);
+    filled.rank = view.shape.rank();
+    for (int i = 0; i < view.shape.rank(); ++i) filled.shape[i] = view.shape[i];
+    return capi::Give(filled, tensor, "mr_tensor");
+  });
+}
+
+const uint8_t* mr_batch_valid(const mr_batch* batch) {
+  return batch == nullptr ? nullptr : batch->batch.valid().data();
+}
+
+const mr_sample_id* mr_batch_ids(const mr_batch* batch) {
+  if (batch == nullptr) return nullptr;
+  return reinterpret_cast<const mr_sample_id*>(batch->batch.ids().data());
+}
+
+const char* mr_batch_token(const mr_batch* batch, size_t* size) {
+  if (size != nullptr) *size = batch == nullptr ? 0 : batch->batch.resume_token().size();
+  return batch == nullptr ? nullptr : batch->batch.resume_token().c_str();
+}
+
+mr_batch* mr_batch_retain(mr_batch* batch) {
+  if (batch != nullptr) batch->holders.fetch_add(1, std::memory_order_relaxed);
+  return batch;
+}
+
+void mr_batch_release(mr_batch* batch) {
+  if (batch != nullptr && batch->holders.fetch_sub(1, std::memory_order_acq_rel) == 1) delete batch;
+}

@@ -1,0 +1,33 @@
+#ifndef MILLRACE_CAPI_CALL_ERROR_H_
+#define MILLRACE_CAPI_CALL_ERROR_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "base/record_error.h"
+#include "capi/millrace.h"
+#include "collectives/peer_lost.h"
+
+// An error as C sees it: what a status holds, copied out, so that reading it cannot fail.
+struct mr_error {
+  int32_t code = MR_OK;
+  bool retryable = false;
+  std::string message = {};
+  std::optional<millrace::RecordError> record = {};
+  std::optional<millrace::collectives::PeerLost> peer = {};
+};
+
+namespace millrace::capi {
+
+// Returns the status as an error that the caller owns; null for OK. Where there is no memory for
+// it, the error says that instead.
+mr_error* MakeError(const absl::Status& status) noexcept;
+
+// Returns the error that needs no memory. mr_error_free takes it, and leaves it as it is.
+mr_error* NoMemoryError() noexcept;
+
+}  // namespace millrace::capi
+
+#endif  // MILLRACE_CAPI_CALL_ERROR_H_

@@ -1,0 +1,416 @@
+#ifndef MILLRACE_CAPI_MILLRACE_H_
+#define MILLRACE_CAPI_MILLRACE_H_
+
+#include <stddef.h>
+#include <stdint.h>
+
+// Millrace for C, and for languages that call C: libmillrace.so.1.
+//
+//   plan -> loader -> batch -> tensors
+//
+// A plan says what to read and how, a context owns threads and memory, a loader is a plan that
+// runs, and a batch holds the tensors that it delivers.
+//
+// Handles are opaque. A call that makes one gives it to the caller, who frees it with the `free`
+// call of its type. Every `free` takes NULL and does nothing. Handles may be freed in any order: a
+// loader keeps what it needs of its plan and its context, and a batch keeps its memory.
+//
+// Errors. A call that can fail returns an mr_error, which the caller owns, or NULL if it succeeded.
+// Where it fails, results that it would have written are not written, unless the call says so. An
+// argument that must not be NULL and is NULL is MR_INVALID_ARGUMENT. Every call that returns an
+// mr_error may also return MR_RESOURCE_EXHAUSTED, where the system gives no memory or no thread,
+// and MR_INTERNAL, which is a bug of Millrace. No C++ exception leaves a call, and no call prints,
+// ends the process, or keeps a state per thread.
+//
+// Structs. Each begins with `struct_size`, which the caller sets to the sizeof that it was compiled
+// with, before every call that takes the struct:
+//
+//   mr_open_options options = {sizeof options};   // all else zero: the defaults
+//   mr_info info = {sizeof info};
+//
+// Later versions append fields only. A field that an older caller does not have gets its default,
+// which is 0 or NULL for each field, and one that it has no room for is not written. In a struct of
+// options, a field that this library does not know must be zero, else the call is
+// MR_INVALID_ARGUMENT; in one of results, it is set to zero. Numbers that are truth values are 0
+// for false, and all others mean true.
+//
+// Text is UTF-8. Names and paths that go in end with a zero byte. Longer text comes out through an
+// mr_sink, so that nobody frees the memory of another.
+//
+// Threads. A plan, a context, a batch and an error may be used by any threads at once; freeing or
+// releasing one is the last use. A loader is used by one thread at a time, but for
+// mr_loader_cancel. In a forked child, calls of what was made before the fork are
+// MR_FAILED_PRECONDITION: make a context and a loader there instead.
+
+// The version of this interface: MR_ABI_MAJOR is the number in the name of the library. A larger
+// minor number has more functions, or fields at the ends of structs.
+#define MR_ABI_MAJOR 1
+#define MR_ABI_MINOR 0
+
+#if defined(__GNUC__)
+#define MR_API __attribute__((visibility("default")))
+#else
+#define MR_API
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct mr_error mr_error;
+typedef struct mr_context mr_context;
+typedef struct mr_plan mr_plan;
+typedef struct mr_loader mr_loader;
+typedef struct mr_batch mr_batch;
+
+// Takes a piece of a text: `size` bytes at `text`, which live during the call and have no zero byte
+// behind them. It is called by the thread that made the call to which it was given, before that
+// call returns, once or several times with one piece after the other.
+typedef void (*mr_sink)(void* user, const char* text, size_t size);
+
+// ---- Library ----
+
+// Returns the version of the library that runs: its major number times 65536, plus its minor one.
+MR_API uint32_t mr_abi_version(void);
+// Returns Millrace's version, such as "0.1.0". The text lives as long as the process.
+MR_API const char* mr_version_text(void);
+
+// ---- Errors ----
+
+// The codes of errors, which are those of absl::Status.
+enum mr_code {
+  MR_OK = 0,
+  MR_CANCELLED = 1,
+  MR_UNKNOWN = 2,
+  MR_INVALID_ARGUMENT = 3,
+  MR_DEADLINE_EXCEEDED = 4,
+  MR_NOT_FOUND = 5,
+  MR_ALREADY_EXISTS = 6,
+  MR_PERMISSION_DENIED = 7,
+  MR_RESOURCE_EXHAUSTED = 8,
+  MR_FAILED_PRECONDITION = 9,
+  MR_ABORTED = 10,
+  MR_OUT_OF_RANGE = 11,
+  MR_UNIMPLEMENTED = 12,
+  MR_INTERNAL = 13,
+  MR_UNAVAILABLE = 14,
+  MR_DATA_LOSS = 15,
+  MR_UNAUTHENTICATED = 16
+};
+
+// Why a record is bad.
+enum mr_record_reason {
+  MR_RECORD_UNKNOWN = 0,
+  MR_RECORD_LENGTH_CRC = 1,         // the CRC of the length field does not match
+  MR_RECORD_DATA_CRC = 2,           // the CRC of the payload does not match
+  MR_RECORD_TRUNCATED_HEADER = 3,   // a few stray bytes where a record's header should stand
+  MR_RECORD_TRUNCATED_PAYLOAD = 4,  // the file ends inside a payload or its CRC
+  MR_RECORD_ABSURD_LENGTH = 5,      // a length over the declared cap
+  MR_RECORD_COMPRESSED_DATA = 6,    // the compressed stream is corrupt
+  MR_RECORD_COMPRESSED_CUT = 7,     // the compressed stream ends before its end marker
+  MR_RECORD_WRONG_COMPRESSION = 8,  // the bytes do not look like the declared compression
+  MR_RECORD_EXAMPLE = 9,            // the payload is not what the plan parses
+  MR_RECORD_FEATURE = 10,           // a feature is missing, or of another type or length
+  MR_RECORD_IMAGE = 11,             // image bytes that no decoder takes
+  MR_RECORD_VALUE = 12              // a value outside the range that an op accepts
+};
+
+// Which record an error is about.
+typedef struct mr_record {
+  size_t struct_size;
+  const char* file;  // lives as long as the error
+  int64_t offset;    // bytes from the start of the (inflated) file; -1: not known
+  int64_t ordinal;   // number of the record in its file, from 0; -1: not known
+  int64_t position;  // position in the stream; -1: not known
+  int32_t reason;    // an mr_record_reason
+  int32_t reserved;  // 0
+} mr_record;
+
+// The rank that a group has lost.
+typedef struct mr_peer {
+  size_t struct_size;
+  int64_t step;      // the step in which it was seen last; -1: not known
+  int32_t rank;      // its rank in the group; with step -1, its rank in the job
+  int32_t bucket;    // the bucket of gradients that it was in; -1: none
+  const char* name;  // the phase of the step, such as "reducing"; lives as long as the process
+} mr_peer;
+
+// Returns an mr_code; MR_OK for NULL.
+MR_API int32_t mr_error_code(const mr_error* error);
+// Returns the text of the error, which lives as long as the error; "" for NULL. Texts are for
+// people, and change between versions.
+MR_API const char* mr_error_message(const mr_error* error);
+// Returns true if the cause is in the caller's hands, who removes it and calls again: batches that
+// it holds and that leave no room for the next one, for example.
+MR_API int32_t mr_error_retryable(const mr_error* error);
+// Writes which record the error is about, and returns true; false if it is about none, or if the
+// struct has no size.
+MR_API int32_t mr_error_record(const mr_error* error, mr_record* record);
+// Writes which rank was lost, and returns true; false if none was, or if the struct has no size.
+MR_API int32_t mr_error_peer(const mr_error* error, mr_peer* peer);
+MR_API void mr_error_free(mr_error* error);
+
+// ---- Context ----
+
+enum mr_log_level { MR_LOG_INFO = 0, MR_LOG_WARNING = 1, MR_LOG_ERROR = 2 };
+
+typedef struct mr_context_options {
+  size_t struct_size;
+  int32_t threads;              // worker threads; 0: the cores that the process may use
+  int32_t batch_priority;       // true if they run below threads that compute (SCHED_BATCH)
+  int64_t memory_budget_bytes;  // for all loaders together; 0: 2 GiB
+  int64_t read_deadline_ms;     // a read under way so long is logged; 0: 30 s; below 0: never
+  // Takes a message of `size` bytes, of an mr_log_level. It is called by any thread, by several at
+  // once, and must not call Millrace. NULL: messages are dropped.
+  void (*log)(void* user, int32_t level, const char* message, size_t size);
+  void* log_user;
+  // Called once, when `log` will not be called any more, also if mr_context_create fails behind the
+  // check of the struct. May be NULL.
+  void (*log_destroy)(void* user);
+} mr_context_options;
+
+// Makes a context: worker threads, files, memory budget, metrics. One for all loaders of a process
+// is enough. `options` may be NULL.
+//   MR_INVALID_ARGUMENT    an option is out of range
+//   MR_RESOURCE_EXHAUSTED  the system gives no thread
+MR_API mr_error* mr_context_create(const mr_context_options* options, mr_context** context);
+// Writes the metrics as lines "NAME VALUE", in the order of the names.
+MR_API mr_error* mr_context_metrics(const mr_context* context, mr_sink sink, void* user);
+// Gives the handle back. The context ends with the last loader that uses it, and waits for its
+// threads: here, or in that loader's mr_loader_free.
+MR_API void mr_context_free(mr_context* context);
+
+// ---- Plan ----
+
+// Reads a plan, a file in protobuf text format. ${NAME} in its text is replaced by the value of the
+// variable of that name: names[i] has values[i]. Both may be NULL if num_variables is 0. Relative
+// names of files in the plan are relative to its folder, values of variables to the current folder.
+//   MR_NOT_FOUND         no such file
+//   MR_INVALID_ARGUMENT  "FILE:LINE:COLUMN: ..." for each mistake in the plan
+MR_API mr_error* mr_plan_from_file(const char* path, const char* const* names,
+                                   const char* const* values, size_t num_variables, mr_plan** plan);
+// The same from `size` bytes at `text`. `origin` stands for the file's name in messages, and all
+// relative names are relative to the current folder.
+MR_API mr_error* mr_plan_from_text(const char* text, size_t size, const char* origin,
+                                   const char* const* names, const char* const* values,
+                                   size_t num_variables, mr_plan** plan);
+// Writes the plan with every default and variable filled in, as text of a plan file.
+MR_API mr_error* mr_plan_text(const mr_plan* plan, mr_sink sink, void* user);
+// Returns a hash of what the plan delivers, without paths and fields that only change its speed; 0
+// for NULL.
+MR_API uint64_t mr_plan_fingerprint(const mr_plan* plan);
+
+// A stage of a plan, with its defaults filled in. The texts live during the call that gets them.
+typedef struct mr_stage {
+  size_t struct_size;
+  const char* name;
+  const char* op;
+  const char* options;  // one line of protobuf text format; "" where there are none
+} mr_stage;
+// Calls `visit` for each stage, in their order, before it returns.
+MR_API mr_error* mr_plan_stages(const mr_plan* plan,
+                                void (*visit)(void* user, const mr_stage* stage), void* user);
+MR_API void mr_plan_free(mr_plan* plan);
+
+// ---- Loader ----
+
+typedef struct mr_open_options {
+  size_t struct_size;
+  int32_t rank;                 // the rank, whose rows of every global batch the loader reads
+  int32_t world;                // the number of ranks; 0: 1
+  const void* token;            // the token behind which the stream goes on; NULL: from the start
+  size_t token_bytes;           // the size of the token
+  const char* quarantine_file;  // the file to which damaged records are appended; NULL: none
+  int32_t force_resume;         // true if a token of another plan or of other data is accepted
+  // For speed only: the batches are the same for every value.
+  int32_t prefetch_batches;  // the number of batches made ahead; 0: as the plan says
+  int32_t cpu_budget;        // the most workers at a time; 0: all of the context's
+  int32_t no_adapt;          // true if it uses no fewer workers and batches while fewer would do
+  const char* index_folder;  // the folder of indexes; NULL: the cache folder
+  // Called now and then while files are walked or inflated, by any thread, but by one at a time,
+  // until the call that got it returns. It must not call Millrace. May be NULL.
+  void (*index_progress)(void* user, int64_t done_bytes, int64_t total_bytes);
+  void* index_user;
+} mr_open_options;
+
+// Opens a plan: opens its files, makes their indexes if there are none, checks the plan against
+// them, and starts to read ahead. Blocks meanwhile. `context` may be NULL for one of its own;
+// `options` may be NULL.
+//   MR_INVALID_ARGUMENT     the plan does not fit the data or the options
+//   MR_FAILED_PRECONDITION  the token is of another plan or other data; or a forked child
+//   MR_NOT_FOUND, MR_DATA_LOSS, ...  a file cannot be opened
+MR_API mr_error* mr_loader_open(const mr_plan* plan, mr_context* context,
+                                const mr_open_options* options, mr_loader** loader);
+
+// What mr_loader_next has come to.
+enum mr_outcome {
+  MR_FAILED = 0,    // it returned an error
+  MR_BATCH = 1,     // there is a batch
+  MR_END = 2,       // the stream has ended; every later call says so too
+  MR_TIMED_OUT = 3  // the time has passed; the next call goes on waiting for the same batch
+};
+
+// Waits for the next batch, at most `timeout_ns` nanoseconds; below 0: without a limit. Writes an
+// mr_outcome, and the batch, which the caller owns, or NULL where the outcome is another one. Both
+// are written where it fails, too.
+//   MR_CANCELLED            mr_loader_cancel was called
+//   MR_RESOURCE_EXHAUSTED   and mr_error_retryable: the caller holds so many batches that the
+//                           memory budget has no room for the next one; release some and call again
+//   MR_FAILED_PRECONDITION  in a forked child
+//   other                   the error at the lowest position of the stream; all batches before it
+//                           were delivered, and every later call returns it again
+MR_API mr_error* mr_loader_next(mr_loader* loader, int64_t timeout_ns, mr_batch** batch,
+                                int32_t* outcome);
+// The same without waiting: MR_TIMED_OUT if mr_loader_next would wait.
+MR_API mr_error* mr_loader_try_next(mr_loader* loader, mr_batch** batch, int32_t* outcome);
+// Makes the mr_loader_next under way, and every later one, MR_CANCELLED. Any thread may call it,
+// also from a callback, while the loader is not freed. Never blocks for long.
+MR_API void mr_loader_cancel(mr_loader* loader);
+
+// Writes the state of the stream: behind the batch delivered last, or where the stream began. It is
+// what mr_batch_token says of that batch.
+MR_API mr_error* mr_loader_save(const mr_loader* loader, mr_sink sink, void* user);
+// Moves the stream behind the batch that the token came from; stops and awaits the work under way.
+// Batches stay valid. May be called behind an error or the end of the stream, too.
+//   MR_INVALID_ARGUMENT     not a token of this stream; the stream goes on where it was
+//   MR_FAILED_PRECONDITION  a token of another plan or of other data, or a source that cannot be
+//                           read again
+//   MR_CANCELLED            mr_loader_cancel was called
+MR_API mr_error* mr_loader_restore(mr_loader* loader, const void* token, size_t token_bytes);
+// Moves the stream in front of batch number `batch`, in the same way.
+//   MR_INVALID_ARGUMENT     the stream has fewer batches
+//   MR_FAILED_PRECONDITION  a stage looks at samples to decide how many there are, so that only a
+//                           token says where a batch begins; or as for mr_loader_restore
+MR_API mr_error* mr_loader_seek(mr_loader* loader, uint64_t batch);
+
+// How many batches a stream has.
+typedef struct mr_length {
+  size_t struct_size;
+  int32_t infinite;            // true if the plan repeats for ever
+  int32_t known;               // true if the two numbers below are known; else they are 0
+  uint64_t batches;            // the number of batches of the whole stream
+  uint64_t batches_per_epoch;  // the number of batches of an epoch; 0: batches straddle epochs
+} mr_length;
+MR_API mr_error* mr_loader_length(const mr_loader* loader, mr_length* length);
+
+// The types of elements.
+enum mr_dtype {
+  MR_UINT8 = 1,
+  MR_INT32 = 2,
+  MR_INT64 = 3,
+  MR_FLOAT16 = 4,
+  MR_BFLOAT16 = 5,
+  MR_FLOAT32 = 6,
+  MR_FLOAT64 = 7
+};
+
+// The most extents of a tensor.
+#define MR_MAX_RANK 8
+
+// A field of the batches. The name lives during the call that gets it.
+typedef struct mr_field {
+  size_t struct_size;
+  const char* name;
+  int32_t dtype;               // an mr_dtype
+  int32_t rank;                // the number of extents of a sample's value
+  int64_t shape[MR_MAX_RANK];  // these extents; -1: different from sample to sample
+} mr_field;
+// Calls `visit` for each field of the batches, in the order of their tensors, before it returns.
+MR_API mr_error* mr_loader_schema(const mr_loader* loader,
+                                  void (*visit)(void* user, const mr_field* field), void* user);
+
+// Cancels the loader, waits for the work under way, and gives it back. Batches stay valid. No other
+// call of this loader may be under way, mr_loader_cancel included.
+MR_API void mr_loader_free(mr_loader* loader);
+
+// ---- Batch ----
+
+// A batch is counted: mr_loader_next returns one that counts 1, and its memory is used again when
+// the count is 0.
+
+typedef struct mr_info {
+  size_t struct_size;
+  uint64_t index;             // the number of the global batch, from 0 over all epochs
+  uint64_t epoch;             // the number of the epoch of its first row
+  int64_t rows;               // the rows of every tensor, padding included; the same on every rank
+  int64_t valid_rows;         // the rows that hold samples
+  int64_t global_valid_rows;  // the same over all ranks: the divisor of a mean loss
+  int64_t first_global_row;   // the number of row 0 within the global batch
+  int32_t ends_epoch;         // true if the epoch changes, or the stream ends, behind it
+  int32_t num_tensors;
+} mr_info;
+MR_API mr_error* mr_batch_info(const mr_batch* batch, mr_info* info);
+
+// A tensor of a batch, row-major and without gaps. Name and data live as long as the batch.
+typedef struct mr_tensor {
+  size_t struct_size;
+  const char* name;
+  void* data;      // aligned to 64 bytes; may be written, and all who hold the batch see it
+  uint64_t bytes;  // the size of the data
+  int32_t dtype;   // an mr_dtype
+  int32_t rank;    // the number of extents
+  int64_t shape[MR_MAX_RANK];  // the extents, the rows first
+} mr_tensor;
+// Writes tensor number `index`.
+//   MR_OUT_OF_RANGE  there are fewer
+MR_API mr_error* mr_batch_tensor(const mr_batch* batch, size_t index, mr_tensor* tensor);
+
+// Returns a byte per row: 1 for a sample, 0 for padding, whose bytes are all 0. It lives as long as
+// the batch. NULL for NULL.
+MR_API const uint8_t* mr_batch_valid(const mr_batch* batch);
+
+// Which record a row is. Not a struct with a size: it never changes.
+typedef struct mr_sample_id {
+  uint64_t epoch;      // the number of earlier passes over the source
+  uint64_t record;     // the number of the record in the whole source, from 0
+  uint64_t sub_index;  // the number of the sample among those that its record was split into
+} mr_sample_id;
+// Returns an id per row, zero for padding. It lives as long as the batch. NULL for NULL.
+MR_API const mr_sample_id* mr_batch_ids(const mr_batch* batch);
+
+// Returns the token from which a loader of the same plan and data goes on behind this batch, in a
+// world of any size, and writes its size. It is followed by a zero byte, and lives as long as the
+// batch. NULL for NULL.
+MR_API const char* mr_batch_token(const mr_batch* batch, size_t* size);
+
+// Makes the tensor number `index` a DLPack tensor (version 1.0, dlpack.h) on the CPU that shares
+// the memory of the batch and counts as one of its holders. The caller owns it, and ends it by its
+// deleter, in any thread.
+//   MR_OUT_OF_RANGE  there are fewer tensors
+struct DLManagedTensorVersioned;
+MR_API mr_error* mr_batch_dlpack(const mr_batch* batch, size_t index,
+                                 struct DLManagedTensorVersioned** tensor);
+
+// Adds 1 to the count, and returns the batch.
+MR_API mr_batch* mr_batch_retain(mr_batch* batch);
+// Takes 1 from the count.
+MR_API void mr_batch_release(mr_batch* batch);
+
+// ---- Explain, launchers ----
+
+// Writes the text of `millrace explain`: the plan, the rules that were applied to it, and what the
+// opened files hold. `context` and `options` may be NULL; with rank -1 the files stay closed.
+//   the errors of mr_loader_open
+MR_API mr_error* mr_explain(const mr_plan* plan, mr_context* context,
+                            const mr_open_options* options, mr_sink sink, void* user);
+
+// What the launcher of this process says of it.
+typedef struct mr_launcher {
+  size_t struct_size;
+  int32_t rank;        // 0 where there is no launcher
+  int32_t world;       // the ranks of the job; 0: not known
+  int32_t local_size;  // the ranks on this host; 0: not known
+  int32_t found;       // true if a launcher was found
+} mr_launcher;
+// Looks for the variables of torchrun, Open MPI, MPICH, PMIx, Slurm, TF_CONFIG and Kubernetes in
+// the environment, and writes which rank this process is. `source` gets where that was found, such
+// as "OMPI_COMM_WORLD_SIZE=2"; it may be NULL. No other thread may change the environment
+// meanwhile.
+//   MR_INVALID_ARGUMENT, MR_FAILED_PRECONDITION  the variables are malformed or disagree
+MR_API mr_error* mr_detect_launcher(mr_launcher* launcher, mr_sink source, void* user);
+
+#ifdef __cplusplus
+}  // extern "C"
+#endif
+
+#endif  // MILLRACE_CAPI_MILLRACE_H_

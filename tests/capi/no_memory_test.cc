@@ -1,0 +1,102 @@
+// No exception leaves a call, wherever in it there is no memory. The operator new is that of the
+// whole process, libmillrace.so too.
+#include <gmock/gmock.h>
+#include <millrace.h>
+
+#include <cstdint>
+#include <cstring>
+#include <functional>
+
+#include "tests/failing_new.h"
+
+namespace millrace {
+namespace {
+
+constexpr const char* kNumbers = "stage { range { count: 20 } } stage { batch { size: 8 } }";
+constexpr int kMostAllocations = 100'000;
+
+// Calls `call` with 0, 1, 2, ... allocations until it succeeds. All errors before must say that
+// there is no memory. Returns how many there were.
+int FailWithoutMemory(const std::function<mr_error*()>& call) {
+  for (int allocations = 0; allocations < kMostAllocations; ++allocations) {
+    mr_error* error = nullptr;
+    {
+      const AllocationsLeft left(allocations);
+      error = call();
+    }
+    if (error == nullptr) return allocations;
+    EXPECT_EQ(mr_error_code(error), MR_RESOURCE_EXHAUSTED) << mr_error_message(error);
+    EXPECT_THAT(mr_error_message(error), testing::HasSubstr("no more memory"));
+    EXPECT_EQ(mr_error_retryable(error), 0);
+    mr_error_free(error);
+  }
+  ADD_FAILURE() << "the call never succeeds";
+  return 0;
+}
+
+mr_plan* MakePlan() {
+  mr_plan* plan = nullptr;
+  EXPECT_EQ(mr_plan_from_text(kNumbers, std::strlen(kNumbers), "plan", nullptr, nullptr, 0, &plan),
+            nullptr);
+  return plan;
+}
+
+TEST(NoMemoryTest, AnErrorOfNoMemoryNeedsNone) {
+  const AllocationsLeft none(0);
+  mr_error* const error = mr_loader_seek(nullptr, 0);
+  EXPECT_EQ(mr_error_code(error), MR_RESOURCE_EXHAUSTED);
+  EXPECT_STREQ(mr_error_message(error), "the system gives no more memory");
+  mr_error_free(error);
+  mr_error_free(error);  // it is nobody's
+}
+
+TEST(NoMemoryTest, ACallThatHasNoMemoryMayBeMadeAgain) {
+  mr_context* context = nullptr;
+  EXPECT_GT(FailWithoutMemory([&] { return mr_context_create(nullptr, &context); }), 0);
+  mr_plan* plan = MakePlan();
+  mr_loader* loader = nullptr;
+  ASSERT_EQ(mr_loader_open(plan, context, nullptr, &loader), nullptr);
+  const auto sink = [](void*, const char*, size_t) {};
+  EXPECT_GT(FailWithoutMemory([&] { return mr_loader_save(loader, sink, nullptr); }), 0);
+  mr_batch* batch = nullptr;
+  int32_t outcome = MR_FAILED;
+  ASSERT_EQ(mr_loader_next(loader, -1, &batch, &outcome), nullptr);
+  ASSERT_EQ(outcome, MR_BATCH);
+  DLManagedTensorVersioned* tensor = nullptr;
+  EXPECT_GT(FailWithoutMemory([&] { return mr_batch_dlpack(batch, 0, &tensor); }), 0);
+  mr_batch_release(batch);
+  mr_loader_free(loader);
+  mr_plan_free(plan);
+  mr_context_free(context);
+  // The deleter is behind the version and the context (dlpack.h).
+  using Deleter = void (*)(DLManagedTensorVersioned*);
+  reinterpret_cast<Deleter*>(tensor)[2](tensor);
+}
+
+TEST(NoMemoryTest, NoBatchIsLost) {
+  mr_plan* plan = MakePlan();
+  mr_loader* loader = nullptr;
+  ASSERT_EQ(mr_loader_open(plan, nullptr, nullptr, &loader), nullptr);
+  mr_batch* batch = nullptr;
+  int32_t outcome = MR_BATCH;
+  {
+    const AllocationsLeft none(0);
+    mr_error* const error = mr_loader_next(loader, -1, &batch, &outcome);
+    EXPECT_EQ(mr_error_code(error), MR_RESOURCE_EXHAUSTED);
+    mr_error_free(error);
+  }
+  EXPECT_EQ(batch, nullptr);
+  EXPECT_EQ(outcome, MR_FAILED);
+  ASSERT_EQ(mr_loader_next(loader, -1, &batch, &outcome), nullptr);
+  ASSERT_EQ(outcome, MR_BATCH);
+  mr_info info = {};
+  info.struct_size = sizeof info;
+  EXPECT_EQ(mr_batch_info(batch, &info), nullptr);
+  EXPECT_EQ(info.index, 0u);
+  mr_batch_release(batch);
+  mr_loader_free(loader);
+  mr_plan_free(plan);
+}
+
+}  // namespace
+}  // namespace millrace

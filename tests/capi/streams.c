@@ -1,0 +1,34 @@
+#include "streams.h"
+
+#include "expect.h"
+
+mr_plan* make_plan(const char* text) {
+  mr_plan* plan = NULL;
+  EXPECT_OK(mr_plan_from_text(text, strlen(text), "plan", NULL, NULL, 0, &plan));
+  return plan;
+}
+
+mr_loader* open_stream(const char* text, mr_context* context, const mr_open_options* options) {
+  mr_plan* plan = make_plan(text);
+  mr_loader* loader = NULL;
+  EXPECT_OK(mr_loader_open(plan, context, options, &loader));
+  mr_plan_free(plan);
+  return loader;
+}
+
+mr_batch* next_batch(mr_loader* loader) {
+  mr_batch* batch = NULL;
+  int32_t outcome = MR_FAILED;
+  EXPECT_OK(mr_loader_next(loader, -1, &batch, &outcome));
+  EXPECT_EQ(outcome, batch == NULL ? MR_END : MR_BATCH);
+  return batch;
+}
+
+int64_t first_number(const mr_batch* batch) {
+  mr_tensor tensor = {sizeof tensor};
+  int64_t number = -1;
+  EXPECT_OK(mr_batch_tensor(batch, 0, &tensor));
+  EXPECT_EQ(tensor.dtype, MR_INT64);
+  if (tensor.data != NULL) memcpy(&number, tensor.data, sizeof number);
+  return number;
+}
