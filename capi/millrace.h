@@ -319,6 +319,18 @@ typedef struct mr_field {
 MR_API mr_error* mr_loader_schema(const mr_loader* loader,
                                   void (*visit)(void* user, const mr_field* field), void* user);
 
+// Which record a row is. Not a struct with a size: it never changes.
+typedef struct mr_sample_id {
+  uint64_t epoch;      // the number of earlier passes over the source
+  uint64_t record;     // the number of the record in the whole source, from 0
+  uint64_t sub_index;  // the number of the sample among those that its record was split into
+} mr_sample_id;
+// Calls `visit` with the file, offset and ordinal of a sample's record, before it returns. The
+// texts live during the call. `id` is of a valid row of a batch of this loader.
+//   MR_OUT_OF_RANGE  the source has fewer records
+MR_API mr_error* mr_loader_locate(const mr_loader* loader, const mr_sample_id* id,
+                                  void (*visit)(void* user, const mr_record* record), void* user);
+
 // Cancels the loader, waits for the work under way, and gives it back. Batches stay valid. No other
 // call of this loader may be under way, mr_loader_cancel included.
 MR_API void mr_loader_free(mr_loader* loader);
@@ -338,6 +350,7 @@ typedef struct mr_info {
   int64_t first_global_row;   // the number of row 0 within the global batch
   int32_t ends_epoch;         // true if the epoch changes, or the stream ends, behind it
   int32_t num_tensors;
+  int64_t num_damaged;  // the damaged samples of this rank's rows
 } mr_info;
 MR_API mr_error* mr_batch_info(const mr_batch* batch, mr_info* info);
 
@@ -355,18 +368,28 @@ typedef struct mr_tensor {
 //   MR_OUT_OF_RANGE  there are fewer
 MR_API mr_error* mr_batch_tensor(const mr_batch* batch, size_t index, mr_tensor* tensor);
 
+// Writes the shape of the value of row number `row` of tensor number `index`: the number of extents
+// into `rank`, and the extents into `shape`, which has room for MR_MAX_RANK. The shape is smaller
+// than that of the tensor if the value is padded. The tensor of a ragged field has the values of
+// all rows one after the other; the next tensor, "NAME/row_splits", int64[rows + 1], says where
+// each begins.
+//   MR_OUT_OF_RANGE  there are fewer tensors or rows
+MR_API mr_error* mr_batch_row_shape(const mr_batch* batch, size_t index, int64_t row,
+                                    int64_t* shape, int32_t* rank);
+
 // Returns a byte per row: 1 for a sample, 0 for padding, whose bytes are all 0. It lives as long as
 // the batch. NULL for NULL.
 MR_API const uint8_t* mr_batch_valid(const mr_batch* batch);
 
-// Which record a row is. Not a struct with a size: it never changes.
-typedef struct mr_sample_id {
-  uint64_t epoch;      // the number of earlier passes over the source
-  uint64_t record;     // the number of the record in the whole source, from 0
-  uint64_t sub_index;  // the number of the sample among those that its record was split into
-} mr_sample_id;
 // Returns an id per row, zero for padding. It lives as long as the batch. NULL for NULL.
 MR_API const mr_sample_id* mr_batch_ids(const mr_batch* batch);
+
+// Writes the damaged sample number `index`, where the plan goes on in spite of damage: the row that
+// is empty because of it or holds another sample instead, its id, and the error, which the caller
+// owns. Each of the three may be NULL.
+//   MR_OUT_OF_RANGE  there are fewer (mr_info)
+MR_API mr_error* mr_batch_damaged(const mr_batch* batch, size_t index, int64_t* row,
+                                  mr_sample_id* id, mr_error** error);
 
 // Returns the token from which a loader of the same plan and data goes on behind this batch, in a
 // world of any size, and writes its size. It is followed by a zero byte, and lives as long as the

@@ -1,8 +1,10 @@
 #include "capi/batch/batch.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <string>
 
+#include "absl/strings/str_cat.h"
 #include "base/run.h"
 #include "base/status.h"
 #include "capi/batch/tensor.h"
@@ -31,6 +33,7 @@ mr_error* mr_batch_info(const mr_batch* batch, mr_info* info) {
     filled.first_global_row = from.first_global_row();
     filled.ends_epoch = from.ends_epoch();
     filled.num_tensors = static_cast<int32_t>(from.names().size());
+    filled.num_damaged = static_cast<int64_t>(from.damaged().size());
     return capi::Give(filled, info, "mr_info");
   });
 }
@@ -49,6 +52,41 @@ mr_error* mr_batch_tensor(const mr_batch* batch, size_t index, mr_tensor* tensor
     filled.rank = view.shape.rank();
     for (int i = 0; i < view.shape.rank(); ++i) filled.shape[i] = view.shape[i];
     return capi::Give(filled, tensor, "mr_tensor");
+  });
+}
+
+mr_error* mr_batch_row_shape(const mr_batch* batch, size_t index, int64_t row, int64_t* shape,
+                             int32_t* rank) {
+  return capi::Guard([&]() -> absl::Status {
+    MILLRACE_RETURN_IF_ERROR(capi::CheckGiven(
+        "mr_batch_row_shape",
+        {{"batch", batch != nullptr}, {"shape", shape != nullptr}, {"rank", rank != nullptr}}));
+    MILLRACE_RETURN_IF_ERROR(capi::TensorOf(batch->batch, index).status());
+    if (row < 0 || row >= batch->batch.num_rows()) {
+      return absl::OutOfRangeError(
+          absl::StrCat("there is no row ", row, ": the batch has ", batch->batch.num_rows()));
+    }
+    const millrace::Shape of_row = batch->batch.row_shape(index, row);
+    *rank = of_row.rank();
+    std::ranges::copy(of_row.extents(), shape);
+    return absl::OkStatus();
+  });
+}
+
+mr_error* mr_batch_damaged(const mr_batch* batch, size_t index, int64_t* row, mr_sample_id* id,
+                           mr_error** error) {
+  return capi::Guard([&]() -> absl::Status {
+    MILLRACE_RETURN_IF_ERROR(capi::CheckGiven("mr_batch_damaged", {{"batch", batch != nullptr}}));
+    const auto damaged = batch->batch.damaged();
+    if (index >= damaged.size()) {
+      return absl::OutOfRangeError(
+          absl::StrCat("there is no damaged sample ", index, ": the batch has ", damaged.size()));
+    }
+    const millrace::pipeline::DamagedSample& sample = damaged[index];
+    if (row != nullptr) *row = sample.row;
+    if (id != nullptr) *id = {sample.id.epoch, sample.id.record, sample.id.sub_index};
+    if (error != nullptr) *error = capi::MakeError(sample.error);
+    return absl::OkStatus();
   });
 }
 

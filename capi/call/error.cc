@@ -33,6 +33,17 @@ static_assert(kSame<RecordErrorReason::kValue, MR_RECORD_VALUE>);
 
 mr_error* NoMemoryError() noexcept { return const_cast<mr_error*>(&kNoMemory); }
 
+mr_record RecordOf(const RecordError& record) {
+  mr_record shown = {};
+  shown.struct_size = sizeof shown;
+  shown.file = record.file.c_str();
+  shown.offset = record.offset;
+  shown.ordinal = record.ordinal;
+  shown.position = record.position;
+  shown.reason = static_cast<int32_t>(record.reason);
+  return shown;
+}
+
 mr_error* MakeError(const absl::Status& status) noexcept {
   if (status.ok()) return nullptr;
   try {
@@ -63,13 +74,7 @@ int32_t mr_error_retryable(const mr_error* error) { return error != nullptr && e
 
 int32_t mr_error_record(const mr_error* error, mr_record* record) {
   if (error == nullptr || record == nullptr || !error->record.has_value()) return 0;
-  mr_record filled = {};
-  filled.file = error->record->file.c_str();
-  filled.offset = error->record->offset;
-  filled.ordinal = error->record->ordinal;
-  filled.position = error->record->position;
-  filled.reason = static_cast<int32_t>(error->record->reason);
-  return capi::Give(filled, *record);
+  return capi::Give(capi::RecordOf(*error->record), *record);
 }
 
 int32_t mr_error_peer(const mr_error* error, mr_peer* peer) {

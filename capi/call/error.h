@@ -25,6 +25,9 @@ namespace millrace::capi {
 // it, the error says that instead.
 mr_error* MakeError(const absl::Status& status) noexcept;
 
+// Returns the record of an error as a struct of C that borrows its texts.
+mr_record RecordOf(const RecordError& record);
+
 // Returns the error that needs no memory. mr_error_free takes it, and leaves it as it is.
 mr_error* NoMemoryError() noexcept;
 

@@ -4,6 +4,9 @@
 #include <string>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+#include "base/record_error.h"
+#include "base/run.h"
 #include "base/status.h"
 #include "capi/batch/batch.h"
 #include "capi/call/guard.h"
@@ -161,6 +164,25 @@ mr_error* mr_loader_schema(const mr_loader* loader,
       const mr_field shown = capi::FieldOf(field);
       visit(user, &shown);
     }
+    return absl::OkStatus();
+  });
+}
+
+mr_error* mr_loader_locate(const mr_loader* loader, const mr_sample_id* id,
+                           void (*visit)(void* user, const mr_record* record), void* user) {
+  return capi::Guard([&]() -> absl::Status {
+    MILLRACE_RETURN_IF_ERROR(capi::CheckGiven(
+        "mr_loader_locate",
+        {{"loader", loader != nullptr}, {"id", id != nullptr}, {"visit", visit != nullptr}}));
+    const uint64_t num_records = loader->pipeline->num_records();  // 0: not known
+    if (num_records != 0 && id->record >= num_records) {
+      return absl::OutOfRangeError(
+          absl::StrCat("there is no record ", id->record, ": the source has ", num_records));
+    }
+    const millrace::SampleId sample = {id->epoch, id->record, id->sub_index};
+    const millrace::RecordError where = loader->pipeline->Locate(sample);
+    const mr_record shown = capi::RecordOf(where);
+    visit(user, &shown);
     return absl::OkStatus();
   });
 }

@@ -11,6 +11,8 @@ static void count(void* user, const mr_stage* stage) {
   ++*(int*)user;
 }
 
+static void see(void* user, const mr_record* record) { EXPECT(user != NULL || record == NULL); }
+
 static void no_error_is_ok(void) {
   EXPECT_EQ(mr_error_code(NULL), MR_OK);
   EXPECT_EQ(strlen(mr_error_message(NULL)), 0);
@@ -49,6 +51,7 @@ static void null_is_named(void) {
   mr_context* context = NULL;
   EXPECT_OK(mr_context_create(NULL, &context));
   int32_t outcome = 0;
+  int64_t row = 0;
   mr_info info = {sizeof info};
   mr_tensor tensor = {sizeof tensor};
   mr_length length = {sizeof length};
@@ -93,6 +96,13 @@ static void null_is_named(void) {
   EXPECT_NULL(mr_batch_info(batch, NULL), "info");
   EXPECT_NULL(mr_batch_tensor(NULL, 0, &tensor), "mr_batch_tensor: batch");
   EXPECT_NULL(mr_batch_tensor(batch, 0, NULL), "tensor");
+  EXPECT_NULL(mr_batch_row_shape(NULL, 0, 0, &row, &outcome), "mr_batch_row_shape: batch");
+  EXPECT_NULL(mr_batch_row_shape(batch, 0, 0, NULL, &outcome), "shape");
+  EXPECT_NULL(mr_batch_row_shape(batch, 0, 0, &row, NULL), "rank");
+  EXPECT_NULL(mr_batch_damaged(NULL, 0, NULL, NULL, NULL), "mr_batch_damaged: batch");
+  EXPECT_NULL(mr_loader_locate(NULL, mr_batch_ids(batch), see, NULL), "mr_loader_locate: loader");
+  EXPECT_NULL(mr_loader_locate(loader, NULL, see, NULL), "id");
+  EXPECT_NULL(mr_loader_locate(loader, mr_batch_ids(batch), NULL, NULL), "visit");
   EXPECT_NULL(mr_batch_dlpack(NULL, 0, &shared), "mr_batch_dlpack: batch");
   EXPECT_NULL(mr_batch_dlpack(batch, 0, NULL), "tensor");
   EXPECT(other == NULL && none == NULL && shared == NULL);
@@ -182,20 +192,13 @@ static void places_that_are_not_there_leave_the_stream_alone(void) {
 
 // A file that is no TFRecord file.
 static void damage_names_its_record(void) {
-  char path[] = "/tmp/millrace_capi_XXXXXX";
-  const int file = mkstemp(path);
-  EXPECT(file >= 0);
   char bytes[64];
   memset(bytes, 0x5a, sizeof bytes);
-  EXPECT_EQ(write(file, bytes, sizeof bytes), (ssize_t)sizeof bytes);
-  close(file);
-  const char* names[] = {"FILE"};
-  const char* values[] = {path};
-  const char* text_of_plan =
+  const path file = make_file(bytes, sizeof bytes);
+  mr_plan* plan = make_plan_of(
       "stage { tfrecord { files: \"${FILE}\" compression: \"none\" } } "
-      "stage { decode_raw { output: \"a\" dtype: UINT8 shape: [1] } } stage { batch { size: 1 } }";
-  mr_plan* plan = NULL;
-  EXPECT_OK(mr_plan_from_text(text_of_plan, strlen(text_of_plan), "plan", names, values, 1, &plan));
+      "stage { decode_raw { output: \"a\" dtype: UINT8 shape: [1] } } stage { batch { size: 1 } }",
+      &file);
   mr_open_options options = {sizeof options};
   options.index_folder = "/tmp";
   mr_loader* loader = NULL;
@@ -204,7 +207,7 @@ static void damage_names_its_record(void) {
   EXPECT_EQ(mr_error_retryable(error), 0);
   mr_record record = {sizeof record};
   EXPECT_EQ(mr_error_record(error, &record), 1);
-  EXPECT(record.file != NULL && strcmp(record.file, path) == 0);
+  EXPECT(record.file != NULL && strcmp(record.file, file.name) == 0);
   EXPECT_EQ(record.offset, 0);
   EXPECT_EQ(record.reason, MR_RECORD_LENGTH_CRC);
   mr_record unsized_record;
@@ -212,7 +215,7 @@ static void damage_names_its_record(void) {
   EXPECT_EQ(mr_error_record(error, &unsized_record), 0);
   mr_error_free(error);
   mr_plan_free(plan);
-  unlink(path);
+  unlink(file.name);
 }
 
 typedef struct log_of_test {

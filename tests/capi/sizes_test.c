@@ -16,7 +16,7 @@ EXPECT_NO_PADDING(mr_stage, options);
 EXPECT_NO_PADDING(mr_open_options, index_user);
 EXPECT_NO_PADDING(mr_length, batches_per_epoch);
 EXPECT_NO_PADDING(mr_field, shape);
-EXPECT_NO_PADDING(mr_info, num_tensors);
+EXPECT_NO_PADDING(mr_info, num_damaged);
 EXPECT_NO_PADDING(mr_tensor, shape);
 EXPECT_NO_PADDING(mr_launcher, found);
 _Static_assert(sizeof(mr_sample_id) == 24, "mr_sample_id");

@@ -1,6 +1,26 @@
 #include "streams.h"
 
+#include <stdlib.h>
+#include <unistd.h>
+
 #include "expect.h"
+
+path make_file(const char* bytes, size_t size) {
+  path made = {"/tmp/millrace_capi_XXXXXX"};
+  const int file = mkstemp(made.name);
+  EXPECT(file >= 0);
+  EXPECT_EQ(write(file, bytes, size), (ssize_t)size);
+  close(file);
+  return made;
+}
+
+mr_plan* make_plan_of(const char* text, const path* file) {
+  const char* names[] = {"FILE"};
+  const char* values[] = {file->name};
+  mr_plan* plan = NULL;
+  EXPECT_OK(mr_plan_from_text(text, strlen(text), "plan", names, values, 1, &plan));
+  return plan;
+}
 
 mr_plan* make_plan(const char* text) {
   mr_plan* plan = NULL;

@@ -18,6 +18,14 @@
   "stage { range { count: 1000000 } } stage { repeat {} } " \
   "stage { batch { size: 8192 } }"
 
+// Makes a temporary file of `size` bytes, and writes its path; the caller takes it away.
+typedef struct path {
+  char name[64];
+} path;
+path make_file(const char* bytes, size_t size);
+
+// Plans of FILE.
+mr_plan* make_plan_of(const char* text, const path* file);
 mr_plan* make_plan(const char* text);
 mr_loader* open_stream(const char* text, mr_context* context, const mr_open_options* options);
 // Returns the next batch; NULL at the end.
