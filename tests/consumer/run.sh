@@ -1,8 +1,9 @@
 #!/bin/bash
 # Proves that an installed Millrace can be used: installs a build to a temporary prefix, builds
 # examples/embed_cpp against it, and reads the test images of Fashion-MNIST with it; and
-# examples/embed, which has an op and a source of its own. Both have no language but C++. Then that
-# a project which builds Millrace as a part of itself includes its headers by the same names.
+# examples/embed, which has an op and a source of its own. Both have no language but C++.
+# examples/embed_c, which has none but C, must print what the first one does. Then that a project
+# which builds Millrace as a part of itself includes its headers by the same names.
 #
 #   tests/consumer/run.sh [BUILD]     BUILD is build/release unless named, and is configured
 set -euo pipefail
@@ -43,6 +44,13 @@ if [ "$(tail -n 1 "$work/words.txt")" != "batch 3: 1 words of 5 letters" ]; then
   cat "$work/words.txt" >&2
   exit 1
 fi
+
+# In C, by pkg-config.
+export PKG_CONFIG_PATH="$work/prefix/lib/pkgconfig"
+read -ra flags <<<"$(pkg-config --cflags --libs millrace)"
+cc -std=c11 -Wall -pedantic -Werror examples/embed_c/main.c "${flags[@]}" -o "$work/embed_c"
+(cd "$work" && LD_LIBRARY_PATH=prefix/lib ./embed_c eval.pbtxt DATA data BATCH 64 >batches_c.txt)
+cmp "$work/batches.txt" "$work/batches_c.txt"
 
 # As a part of another project: its file that includes Millrace compiles.
 cat >"$work/CMakeLists.txt" <<PROJECT
