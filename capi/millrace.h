@@ -212,6 +212,47 @@ MR_API mr_error* mr_plan_stages(const mr_plan* plan,
                                 void (*visit)(void* user, const mr_stage* stage), void* user);
 MR_API void mr_plan_free(mr_plan* plan);
 
+// ---- Sources in the program ----
+
+typedef struct mr_memory mr_memory;
+typedef struct mr_push mr_push;
+
+// Copies `count` records, for a stage memory {} of a plan (mr_open_options): records[i] has
+// sizes[i] bytes. The handle may be used by any threads at once, and by several loaders.
+MR_API mr_error* mr_memory_create(const void* const* records, const size_t* sizes, size_t count,
+                                  mr_memory** memory);
+// Gives the handle back; loaders keep the records.
+MR_API void mr_memory_free(mr_memory* memory);
+
+typedef struct mr_push_options {
+  size_t struct_size;
+  const char* name;    // the name of the stream, on which its fingerprint depends; NULL: "push"
+  uint64_t max_bytes;  // the most bytes of records that wait to be read; 0: 64 MiB
+} mr_push_options;
+
+// Makes a source of records that the program feeds, for a plan that begins with push {}. One loader
+// can read it, once, in the order of the calls. The handle may be used by any threads at once.
+// `options` may be NULL.
+MR_API mr_error* mr_push_create(const mr_push_options* options, mr_push** push);
+// Appends a copy of a record; waits while the source is full. A loader that is cancelled or freed
+// ends the wait.
+//   MR_CANCELLED            the loader has ended, so that nothing will read the record
+//   MR_FAILED_PRECONDITION  mr_push_finish or mr_push_fail was called
+MR_API mr_error* mr_push_push(mr_push* push, const void* record, size_t size);
+// The same without waiting, and with a limit to it. Write false into `taken` if the source stayed
+// full.
+MR_API mr_error* mr_push_try_push(mr_push* push, const void* record, size_t size, int32_t* taken);
+MR_API mr_error* mr_push_push_for(mr_push* push, const void* record, size_t size,
+                                  int64_t timeout_ns, int32_t* taken);
+// Ends the stream behind the last record.
+MR_API mr_error* mr_push_finish(mr_push* push);
+// Ends the stream with an error, which the loader returns behind the last record. Only the first
+// call of this or mr_push_finish has an effect.
+//   MR_INVALID_ARGUMENT  the code is none of an error
+MR_API mr_error* mr_push_fail(mr_push* push, int32_t code, const char* message);
+// Gives the handle back. A stream that was not ended ends with MR_ABORTED.
+MR_API void mr_push_free(mr_push* push);
+
 // ---- Loader ----
 
 typedef struct mr_open_options {
@@ -231,6 +272,12 @@ typedef struct mr_open_options {
   // until the call that got it returns. It must not call Millrace. May be NULL.
   void (*index_progress)(void* user, int64_t done_bytes, int64_t total_bytes);
   void* index_user;
+  const mr_push* push;  // the source of a plan that begins with push {}; else NULL
+  // The records of memory stages: memory[i] is that of the stage named memory_names[i], which is
+  // "memory" where the plan gives no name. Both may be NULL if num_memory is 0.
+  const char* const* memory_names;
+  const mr_memory* const* memory;
+  size_t num_memory;
 } mr_open_options;
 
 // Opens a plan: opens its files, makes their indexes if there are none, checks the plan against

@@ -1,9 +1,32 @@
 #include "capi/loader/options.h"
 
+#include "absl/strings/str_cat.h"
 #include "base/status.h"
+#include "capi/call/guard.h"
 #include "capi/call/sized.h"
+#include "capi/source/source.h"
 
 namespace millrace::capi {
+
+namespace {
+
+absl::Status AddMemory(const mr_open_options& taken, pipeline::OpenOptions& options) {
+  if (taken.num_memory == 0) return absl::OkStatus();
+  MILLRACE_RETURN_IF_ERROR(CheckGiven(
+      "mr_open_options",
+      {{"memory_names", taken.memory_names != nullptr}, {"memory", taken.memory != nullptr}}));
+  for (size_t i = 0; i < taken.num_memory; ++i) {
+    MILLRACE_RETURN_IF_ERROR(
+        CheckGiven("mr_open_options", {{"a name of memory_names", taken.memory_names[i] != nullptr},
+                                       {"a handle of memory", taken.memory[i] != nullptr}}));
+    if (options.memory.emplace(taken.memory_names[i], taken.memory[i]->records).second) continue;
+    return absl::InvalidArgumentError(absl::StrCat("mr_open_options: memory for the stage ",
+                                                   taken.memory_names[i], " is given twice"));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
 
 absl::StatusOr<pipeline::OpenOptions> OpenOptionsOf(const mr_open_options* given) {
   mr_open_options taken;
@@ -26,6 +49,8 @@ absl::StatusOr<pipeline::OpenOptions> OpenOptionsOf(const mr_open_options* given
     options.index_progress = [call = taken.index_progress, user = taken.index_user](
                                  int64_t done, int64_t total) { call(user, done, total); };
   }
+  if (taken.push != nullptr) options.push = taken.push->source;
+  MILLRACE_RETURN_IF_ERROR(AddMemory(taken, options));
   return options;
 }
 

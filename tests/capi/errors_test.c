@@ -28,6 +28,8 @@ static void freeing_nothing_does_nothing(void) {
   mr_loader_free(NULL);
   mr_loader_cancel(NULL);
   mr_batch_release(NULL);
+  mr_memory_free(NULL);
+  mr_push_free(NULL);
   EXPECT(mr_batch_retain(NULL) == NULL);
 }
 

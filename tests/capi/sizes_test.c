@@ -13,7 +13,8 @@ EXPECT_NO_PADDING(mr_record, reserved);
 EXPECT_NO_PADDING(mr_peer, name);
 EXPECT_NO_PADDING(mr_context_options, log_destroy);
 EXPECT_NO_PADDING(mr_stage, options);
-EXPECT_NO_PADDING(mr_open_options, index_user);
+EXPECT_NO_PADDING(mr_open_options, num_memory);
+EXPECT_NO_PADDING(mr_push_options, max_bytes);
 EXPECT_NO_PADDING(mr_length, batches_per_epoch);
 EXPECT_NO_PADDING(mr_field, shape);
 EXPECT_NO_PADDING(mr_info, num_damaged);
@@ -32,6 +33,7 @@ static void a_struct_without_a_size_is_invalid(void) {
   mr_batch* batch = next_batch(loader);
   mr_loader* other = NULL;
   mr_context* context = NULL;
+  mr_push* push = NULL;
   const size_t wrong[] = {0, sizeof(size_t) - 1, 1 << 20, (size_t)-1};
   for (int i = 0; i < 4; ++i) {
     mr_open_options open_options = {wrong[i]};
@@ -40,6 +42,9 @@ static void a_struct_without_a_size_is_invalid(void) {
     mr_tensor tensor = {wrong[i]};
     mr_length length = {wrong[i]};
     mr_launcher launcher = {wrong[i]};
+    mr_push_options push_options = {wrong[i]};
+    EXPECT_ERROR(mr_push_create(&push_options, &push), MR_INVALID_ARGUMENT,
+                 "set it to sizeof(mr_push_options)");
     EXPECT_ERROR(mr_loader_open(plan, NULL, &open_options, &other), MR_INVALID_ARGUMENT,
                  "set it to sizeof(mr_open_options)");
     EXPECT_ERROR(mr_explain(plan, NULL, &open_options, take_text, NULL), MR_INVALID_ARGUMENT,
@@ -56,7 +61,7 @@ static void a_struct_without_a_size_is_invalid(void) {
     EXPECT_EQ(info.struct_size, wrong[i]);
     EXPECT_EQ(info.rows, 0);
   }
-  EXPECT(other == NULL && context == NULL);
+  EXPECT(other == NULL && context == NULL && push == NULL);
   mr_batch_release(batch);
   mr_loader_free(loader);
   mr_plan_free(plan);

@@ -1,0 +1,101 @@
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <string_view>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/status.h"
+#include "capi/call/guard.h"
+#include "capi/call/sized.h"
+#include "capi/source/source.h"
+
+namespace millrace::capi {
+namespace {
+
+// Longer than any wait, and still small enough to be added to a time.
+constexpr std::chrono::nanoseconds kLongestLimit = std::chrono::hours(24 * 365 * 100);
+
+std::string_view ViewOf(const void* record, size_t size) {
+  return {static_cast<const char*>(record), size};
+}
+
+// Pushes by `push`, which returns whether the record was taken, and tells that.
+template <typename Push>
+mr_error* PushBy(const char* call, mr_push* source, const void* record, size_t size, int32_t* taken,
+                 const Push& push) {
+  return Guard([&]() -> absl::Status {
+    MILLRACE_RETURN_IF_ERROR(CheckGiven(call, {{"push", source != nullptr},
+                                               {"record", record != nullptr || size == 0},
+                                               {"taken", taken != nullptr}}));
+    MILLRACE_ASSIGN_OR_RETURN(const bool was_taken, push(*source->source));
+    *taken = was_taken;
+    return absl::OkStatus();
+  });
+}
+
+}  // namespace
+}  // namespace millrace::capi
+
+namespace capi = millrace::capi;
+namespace pipeline = millrace::pipeline;
+
+mr_error* mr_push_create(const mr_push_options* options, mr_push** push) {
+  return capi::Guard([&]() -> absl::Status {
+    MILLRACE_RETURN_IF_ERROR(capi::CheckGiven("mr_push_create", {{"push", push != nullptr}}));
+    mr_push_options taken;
+    MILLRACE_RETURN_IF_ERROR(capi::Take(options, "mr_push_options", taken));
+    pipeline::PushSourceOptions made;
+    if (taken.name != nullptr) made.name = taken.name;
+    if (taken.max_bytes != 0) made.max_bytes = taken.max_bytes;
+    *push = new mr_push{pipeline::PushSource::Make(std::move(made))};
+    return absl::OkStatus();
+  });
+}
+
+mr_error* mr_push_push(mr_push* push, const void* record, size_t size) {
+  int32_t taken = 0;
+  return capi::PushBy("mr_push_push", push, record, size, &taken,
+                      [&](pipeline::PushSource& source) -> absl::StatusOr<bool> {
+                        MILLRACE_RETURN_IF_ERROR(source.Push(capi::ViewOf(record, size)));
+                        return true;
+                      });
+}
+
+mr_error* mr_push_try_push(mr_push* push, const void* record, size_t size, int32_t* taken) {
+  return capi::PushBy(
+      "mr_push_try_push", push, record, size, taken,
+      [&](pipeline::PushSource& source) { return source.TryPush(capi::ViewOf(record, size)); });
+}
+
+mr_error* mr_push_push_for(mr_push* push, const void* record, size_t size, int64_t timeout_ns,
+                           int32_t* taken) {
+  const std::chrono::nanoseconds limit(std::max<int64_t>(0, timeout_ns));
+  return capi::PushBy(
+      "mr_push_push_for", push, record, size, taken, [&](pipeline::PushSource& source) {
+        return source.PushFor(capi::ViewOf(record, size), std::min(limit, capi::kLongestLimit));
+      });
+}
+
+mr_error* mr_push_finish(mr_push* push) {
+  return capi::Guard([&]() -> absl::Status {
+    MILLRACE_RETURN_IF_ERROR(capi::CheckGiven("mr_push_finish", {{"push", push != nullptr}}));
+    push->source->Finish();
+    return absl::OkStatus();
+  });
+}
+
+mr_error* mr_push_fail(mr_push* push, int32_t code, const char* message) {
+  return capi::Guard([&]() -> absl::Status {
+    MILLRACE_RETURN_IF_ERROR(capi::CheckGiven(
+        "mr_push_fail", {{"push", push != nullptr}, {"message", message != nullptr}}));
+    if (code <= MR_OK || code > MR_UNAUTHENTICATED) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("mr_push_fail: code is ", code, ", which is no code of an error"));
+    }
+    push->source->Fail(absl::Status(static_cast<absl::StatusCode>(code), message));
+    return absl::OkStatus();
+  });
+}
+
+void mr_push_free(mr_push* push) { delete push; }
