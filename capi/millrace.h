@@ -451,6 +451,16 @@ struct DLManagedTensorVersioned;
 MR_API mr_error* mr_batch_dlpack(const mr_batch* batch, size_t index,
                                  struct DLManagedTensorVersioned** tensor);
 
+// Writes the batch as a record batch of Arrow's C data interface, into structs of the caller, who
+// ends each by its `release`, in any thread. They share the memory of the batch and count as its
+// holders. Each field is a column. The elements of its rows are lists of fixed size where they have
+// extents, and large lists where the field is ragged. Rows that are padding are null.
+//   MR_UNIMPLEMENTED  a field is bfloat16, which Arrow does not have
+struct ArrowArray;
+struct ArrowSchema;
+MR_API mr_error* mr_batch_arrow(const mr_batch* batch, struct ArrowArray* array,
+                                struct ArrowSchema* schema);
+
 // Adds 1 to the count, and returns the batch.
 MR_API mr_batch* mr_batch_retain(mr_batch* batch);
 // Takes 1 from the count.

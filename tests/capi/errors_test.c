@@ -105,6 +105,8 @@ static void null_is_named(void) {
   EXPECT_NULL(mr_loader_locate(NULL, mr_batch_ids(batch), see, NULL), "mr_loader_locate: loader");
   EXPECT_NULL(mr_loader_locate(loader, NULL, see, NULL), "id");
   EXPECT_NULL(mr_loader_locate(loader, mr_batch_ids(batch), NULL, NULL), "visit");
+  EXPECT_NULL(mr_batch_arrow(NULL, NULL, NULL), "mr_batch_arrow: batch");
+  EXPECT_NULL(mr_batch_arrow(batch, NULL, NULL), "array");
   EXPECT_NULL(mr_batch_dlpack(NULL, 0, &shared), "mr_batch_dlpack: batch");
   EXPECT_NULL(mr_batch_dlpack(batch, 0, NULL), "tensor");
   EXPECT(other == NULL && none == NULL && shared == NULL);

@@ -7,6 +7,8 @@
 #include <cstring>
 #include <functional>
 
+#include "capi/batch/arrow.h"
+#include "capi/batch/dlpack.h"
 #include "tests/failing_new.h"
 
 namespace millrace {
@@ -64,13 +66,16 @@ TEST(NoMemoryTest, ACallThatHasNoMemoryMayBeMadeAgain) {
   ASSERT_EQ(outcome, MR_BATCH);
   DLManagedTensorVersioned* tensor = nullptr;
   EXPECT_GT(FailWithoutMemory([&] { return mr_batch_dlpack(batch, 0, &tensor); }), 0);
+  ArrowArray array = {};
+  ArrowSchema schema = {};
+  EXPECT_GT(FailWithoutMemory([&] { return mr_batch_arrow(batch, &array, &schema); }), 0);
   mr_batch_release(batch);
   mr_loader_free(loader);
   mr_plan_free(plan);
   mr_context_free(context);
-  // The deleter is behind the version and the context (dlpack.h).
-  using Deleter = void (*)(DLManagedTensorVersioned*);
-  reinterpret_cast<Deleter*>(tensor)[2](tensor);
+  array.release(&array);
+  schema.release(&schema);
+  tensor->deleter(tensor);
 }
 
 TEST(NoMemoryTest, NoBatchIsLost) {
