@@ -135,6 +135,9 @@ typedef struct mr_peer {
   const char* name;  // the phase of the step, such as "reducing"; lives as long as the process
 } mr_peer;
 
+// Makes an error, for a callback to return. A code that is none of an error becomes MR_UNKNOWN;
+// `message` may be NULL. Never NULL.
+MR_API mr_error* mr_error_create(int32_t code, const char* message);
 // Returns an mr_code; MR_OK for NULL.
 MR_API int32_t mr_error_code(const mr_error* error);
 // Returns the text of the error, which lives as long as the error; "" for NULL. Texts are for
@@ -212,6 +215,40 @@ MR_API mr_error* mr_plan_stages(const mr_plan* plan,
                                 void (*visit)(void* user, const mr_stage* stage), void* user);
 MR_API void mr_plan_free(mr_plan* plan);
 
+// ---- Tensors ----
+
+// The types of elements.
+enum mr_dtype {
+  MR_UINT8 = 1,
+  MR_INT32 = 2,
+  MR_INT64 = 3,
+  MR_FLOAT16 = 4,
+  MR_BFLOAT16 = 5,
+  MR_FLOAT32 = 6,
+  MR_FLOAT64 = 7
+};
+
+// The most extents of a tensor.
+#define MR_MAX_RANK 8
+
+// A tensor of a batch, row-major and without gaps. Name and data live as long as the batch.
+typedef struct mr_tensor {
+  size_t struct_size;
+  const char* name;
+  void* data;      // aligned to 64 bytes; may be written, and all who hold the batch see it
+  uint64_t bytes;  // the size of the data
+  int32_t dtype;   // an mr_dtype
+  int32_t rank;    // the number of extents
+  int64_t shape[MR_MAX_RANK];  // the extents, the rows first
+} mr_tensor;
+
+// Which record a row is. Not a struct with a size: it never changes.
+typedef struct mr_sample_id {
+  uint64_t epoch;      // the number of earlier passes over the source
+  uint64_t record;     // the number of the record in the whole source, from 0
+  uint64_t sub_index;  // the number of the sample among those that its record was split into
+} mr_sample_id;
+
 // ---- Sources in the program ----
 
 typedef struct mr_memory mr_memory;
@@ -253,6 +290,57 @@ MR_API mr_error* mr_push_fail(mr_push* push, int32_t code, const char* message);
 // Gives the handle back. A stream that was not ended ends with MR_ABORTED.
 MR_API void mr_push_free(mr_push* push);
 
+// ---- Ops of the program ----
+
+// A table of ops, for the custom stages of plans: stage { custom { op: "NAME" version: 1 } }. Ops
+// are registered by one thread, before the table is given to mr_loader_open.
+typedef struct mr_ops mr_ops;
+MR_API mr_error* mr_ops_create(mr_ops** ops);
+// Gives the handle back; loaders keep the ops.
+MR_API void mr_ops_free(mr_ops* ops);
+
+typedef struct mr_draws mr_draws;
+
+// This rank's slice of a finished batch, while an op works on it. It lives for one call.
+typedef struct mr_batch_view {
+  size_t struct_size;
+  uint64_t index;             // as in mr_info
+  uint64_t epoch;             // as in mr_info
+  int64_t rows;               // as in mr_info
+  int64_t first_global_row;   // as in mr_info
+  int64_t global_valid_rows;  // as in mr_info
+  const uint8_t* valid;       // as mr_batch_valid
+  const mr_sample_id* ids;    // as mr_batch_ids
+  const mr_tensor* tensors;   // each lies the first one's struct_size behind the one before it
+  size_t num_tensors;         // the number of tensors
+  const char* options;        // the text in the plan
+  const mr_draws* draws;      // the random words, for mr_batch_random
+} mr_batch_view;
+
+// An op that changes the values of finished batches in place. Workers call it, several at once and
+// on different batches; it must not call the loader but for mr_loader_cancel. The result of a row
+// may depend on the batch's numbers and on the rows of its group alone. Rows that are not valid
+// must stay zero.
+typedef struct mr_batch_op {
+  size_t struct_size;
+  // Returns NULL, or an error of mr_error_create, which is that of the batch.
+  mr_error* (*apply)(void* user, const mr_batch_view* batch);
+  void* user;
+  // Called once, when `apply` will not be called any more, also if mr_ops_register_batch fails
+  // behind the check of the struct. May be NULL.
+  void (*destroy)(void* user);
+  uint64_t group_rows;  // the rows that are mixed with each other; 0: 1
+} mr_batch_op;
+// Adds an op. A name has 1 to 64 letters, digits, '_', '-', '.' and '/'; a version is at least 1.
+// An op that computes something else gets another version.
+//   MR_INVALID_ARGUMENT  the name or the version is not valid
+//   MR_ALREADY_EXISTS    the table has an op of that name and version
+MR_API mr_error* mr_ops_register_batch(mr_ops* ops, const char* name, uint32_t version,
+                                       const mr_batch_op* op);
+// Writes the first `count` random words of a row, the same in a world of any size; below 0: of the
+// batch as a whole, the same on every rank. For the call of an op alone.
+MR_API void mr_batch_random(const mr_batch_view* batch, int64_t row, uint32_t* words, size_t count);
+
 // ---- Loader ----
 
 typedef struct mr_open_options {
@@ -278,6 +366,7 @@ typedef struct mr_open_options {
   const char* const* memory_names;
   const mr_memory* const* memory;
   size_t num_memory;
+  const mr_ops* ops;  // the ops of custom stages; may be NULL
 } mr_open_options;
 
 // Opens a plan: opens its files, makes their indexes if there are none, checks the plan against
@@ -340,20 +429,6 @@ typedef struct mr_length {
 } mr_length;
 MR_API mr_error* mr_loader_length(const mr_loader* loader, mr_length* length);
 
-// The types of elements.
-enum mr_dtype {
-  MR_UINT8 = 1,
-  MR_INT32 = 2,
-  MR_INT64 = 3,
-  MR_FLOAT16 = 4,
-  MR_BFLOAT16 = 5,
-  MR_FLOAT32 = 6,
-  MR_FLOAT64 = 7
-};
-
-// The most extents of a tensor.
-#define MR_MAX_RANK 8
-
 // A field of the batches. The name lives during the call that gets it.
 typedef struct mr_field {
   size_t struct_size;
@@ -366,12 +441,6 @@ typedef struct mr_field {
 MR_API mr_error* mr_loader_schema(const mr_loader* loader,
                                   void (*visit)(void* user, const mr_field* field), void* user);
 
-// Which record a row is. Not a struct with a size: it never changes.
-typedef struct mr_sample_id {
-  uint64_t epoch;      // the number of earlier passes over the source
-  uint64_t record;     // the number of the record in the whole source, from 0
-  uint64_t sub_index;  // the number of the sample among those that its record was split into
-} mr_sample_id;
 // Calls `visit` with the file, offset and ordinal of a sample's record, before it returns. The
 // texts live during the call. `id` is of a valid row of a batch of this loader.
 //   MR_OUT_OF_RANGE  the source has fewer records
@@ -401,16 +470,6 @@ typedef struct mr_info {
 } mr_info;
 MR_API mr_error* mr_batch_info(const mr_batch* batch, mr_info* info);
 
-// A tensor of a batch, row-major and without gaps. Name and data live as long as the batch.
-typedef struct mr_tensor {
-  size_t struct_size;
-  const char* name;
-  void* data;      // aligned to 64 bytes; may be written, and all who hold the batch see it
-  uint64_t bytes;  // the size of the data
-  int32_t dtype;   // an mr_dtype
-  int32_t rank;    // the number of extents
-  int64_t shape[MR_MAX_RANK];  // the extents, the rows first
-} mr_tensor;
 // Writes tensor number `index`.
 //   MR_OUT_OF_RANGE  there are fewer
 MR_API mr_error* mr_batch_tensor(const mr_batch* batch, size_t index, mr_tensor* tensor);

@@ -1,23 +1,15 @@
 #include "capi/batch/batch.h"
 
 #include <algorithm>
-#include <cstddef>
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "base/run.h"
 #include "base/status.h"
 #include "capi/batch/tensor.h"
 #include "capi/call/guard.h"
 #include "capi/call/sized.h"
 
 namespace capi = millrace::capi;
-
-// Ids are handed out where they lie.
-static_assert(sizeof(mr_sample_id) == sizeof(millrace::SampleId));
-static_assert(offsetof(mr_sample_id, epoch) == offsetof(millrace::SampleId, epoch));
-static_assert(offsetof(mr_sample_id, record) == offsetof(millrace::SampleId, record));
-static_assert(offsetof(mr_sample_id, sub_index) == offsetof(millrace::SampleId, sub_index));
 
 mr_error* mr_batch_info(const mr_batch* batch, mr_info* info) {
   return capi::Guard([&]() -> absl::Status {
@@ -44,13 +36,7 @@ mr_error* mr_batch_tensor(const mr_batch* batch, size_t index, mr_tensor* tensor
         "mr_batch_tensor", {{"batch", batch != nullptr}, {"tensor", tensor != nullptr}}));
     MILLRACE_ASSIGN_OR_RETURN(const millrace::ConstTensorView view,
                               capi::TensorOf(batch->batch, index));
-    mr_tensor filled = {};
-    filled.name = batch->batch.names()[index].c_str();
-    filled.data = const_cast<void*>(view.data);
-    filled.bytes = view.size_bytes();
-    filled.dtype = static_cast<int32_t>(view.dtype);
-    filled.rank = view.shape.rank();
-    for (int i = 0; i < view.shape.rank(); ++i) filled.shape[i] = view.shape[i];
+    const mr_tensor filled = capi::ShownTensor(batch->batch.names()[index].c_str(), view);
     return capi::Give(filled, tensor, "mr_tensor");
   });
 }
@@ -96,7 +82,7 @@ const uint8_t* mr_batch_valid(const mr_batch* batch) {
 
 const mr_sample_id* mr_batch_ids(const mr_batch* batch) {
   if (batch == nullptr) return nullptr;
-  return reinterpret_cast<const mr_sample_id*>(batch->batch.ids().data());
+  return capi::ShownIds(batch->batch.ids().data());
 }
 
 const char* mr_batch_token(const mr_batch* batch, size_t* size) {

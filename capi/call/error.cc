@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "base/status.h"
+#include "capi/call/guard.h"
 #include "capi/call/sized.h"
 
 namespace millrace::capi {
@@ -59,9 +60,24 @@ mr_error* MakeError(const absl::Status& status) noexcept {
   }
 }
 
+absl::Status TakeError(mr_error* error) {
+  if (error == nullptr) return absl::OkStatus();
+  absl::Status status(static_cast<absl::StatusCode>(error->code), mr_error_message(error));
+  mr_error_free(error);
+  return status;
+}
+
 }  // namespace millrace::capi
 
 namespace capi = millrace::capi;
+
+mr_error* mr_error_create(int32_t code, const char* message) {
+  const bool is_error = code > MR_OK && code <= MR_UNAUTHENTICATED;
+  return capi::Guard([&] {
+    return absl::Status(static_cast<absl::StatusCode>(is_error ? code : MR_UNKNOWN),
+                        message == nullptr ? "" : message);
+  });
+}
 
 int32_t mr_error_code(const mr_error* error) { return error == nullptr ? MR_OK : error->code; }
 

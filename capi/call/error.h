@@ -25,6 +25,9 @@ namespace millrace::capi {
 // it, the error says that instead.
 mr_error* MakeError(const absl::Status& status) noexcept;
 
+// Returns the status that an error of the program holds, and frees it; OK for null.
+absl::Status TakeError(mr_error* error);
+
 // Returns the record of an error as a struct of C that borrows its texts.
 mr_record RecordOf(const RecordError& record);
 

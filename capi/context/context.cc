@@ -11,6 +11,7 @@
 #include "base/status.h"
 #include "capi/call/guard.h"
 #include "capi/call/sized.h"
+#include "capi/call/user.h"
 #include "pipeline/pipeline.h"
 
 namespace millrace::capi {
@@ -20,32 +21,10 @@ static_assert(static_cast<int32_t>(LogLevel::kInfo) == MR_LOG_INFO);
 static_assert(static_cast<int32_t>(LogLevel::kWarning) == MR_LOG_WARNING);
 static_assert(static_cast<int32_t>(LogLevel::kError) == MR_LOG_ERROR);
 
-// The caller's log, which is destroyed with the last that holds it.
-class Log {
- public:
-  explicit Log(const mr_context_options& options) noexcept
-      : log_(options.log), user_(options.log_user), destroy_(options.log_destroy) {}
-  Log(Log&& other) noexcept
-      : log_(other.log_), user_(other.user_), destroy_(std::exchange(other.destroy_, nullptr)) {}
-  ~Log() {
-    if (destroy_ != nullptr) destroy_(user_);
-  }
-  Log& operator=(Log&&) = delete;
-
-  void Write(LogLevel level, std::string_view message) const {
-    if (log_ != nullptr) log_(user_, static_cast<int32_t>(level), message.data(), message.size());
-  }
-
- private:
-  void (*const log_)(void*, int32_t, const char*, size_t);
-  void* const user_;
-  void (*destroy_)(void*);
-};
-
 absl::StatusOr<ContextOptions> OptionsOf(const mr_context_options* given) {
   mr_context_options taken;
   MILLRACE_RETURN_IF_ERROR(Take(given, "mr_context_options", taken));
-  Log log(taken);
+  User user(taken.log_user, taken.log_destroy);
   ContextOptions options;
   options.threads = taken.threads;
   options.batch_priority = taken.batch_priority != 0;
@@ -53,8 +32,11 @@ absl::StatusOr<ContextOptions> OptionsOf(const mr_context_options* given) {
   if (taken.read_deadline_ms != 0) {
     options.read_deadline = std::chrono::milliseconds(std::max<int64_t>(0, taken.read_deadline_ms));
   }
-  options.log = [shared = std::make_shared<Log>(std::move(log))](
-                    LogLevel level, std::string_view message) { shared->Write(level, message); };
+  options.log = [log = taken.log, shared = std::make_shared<const User>(std::move(user))](
+                    LogLevel level, std::string_view message) {
+    if (log == nullptr) return;
+    log(shared->get(), static_cast<int32_t>(level), message.data(), message.size());
+  };
   return options;
 }
 

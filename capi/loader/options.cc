@@ -4,6 +4,7 @@
 #include "base/status.h"
 #include "capi/call/guard.h"
 #include "capi/call/sized.h"
+#include "capi/ops/ops.h"
 #include "capi/source/source.h"
 
 namespace millrace::capi {
@@ -50,6 +51,7 @@ absl::StatusOr<pipeline::OpenOptions> OpenOptionsOf(const mr_open_options* given
                                  int64_t done, int64_t total) { call(user, done, total); };
   }
   if (taken.push != nullptr) options.push = taken.push->source;
+  if (taken.ops != nullptr) options.ops = taken.ops->table;
   MILLRACE_RETURN_IF_ERROR(AddMemory(taken, options));
   return options;
 }
