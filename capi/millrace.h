@@ -219,6 +219,7 @@ MR_API void mr_plan_free(mr_plan* plan);
 
 // The types of elements.
 enum mr_dtype {
+  MR_BYTES = 0,  // bytes, whose one extent is their size; never in a batch
   MR_UINT8 = 1,
   MR_INT32 = 2,
   MR_INT64 = 3,
@@ -230,6 +231,15 @@ enum mr_dtype {
 
 // The most extents of a tensor.
 #define MR_MAX_RANK 8
+
+// A field of samples or batches. The name lives during the call that gets it.
+typedef struct mr_field {
+  size_t struct_size;
+  const char* name;
+  int32_t dtype;               // an mr_dtype
+  int32_t rank;                // the number of extents of a sample's value
+  int64_t shape[MR_MAX_RANK];  // these extents; -1: different from sample to sample
+} mr_field;
 
 // A tensor of a batch, row-major and without gaps. Name and data live as long as the batch.
 typedef struct mr_tensor {
@@ -341,6 +351,76 @@ MR_API mr_error* mr_ops_register_batch(mr_ops* ops, const char* name, uint32_t v
 // batch as a whole, the same on every rank. For the call of an op alone.
 MR_API void mr_batch_random(const mr_batch_view* batch, int64_t row, uint32_t* words, size_t count);
 
+// A field of a run, which an op on runs reads. Each row has a value.
+typedef struct mr_column {
+  size_t struct_size;
+  const char* name;
+  int32_t dtype;  // an mr_dtype
+  // The number of extents of a value; -1: values differ in shape or lie apart (mr_run_value).
+  int32_t rank;
+  int64_t shape[MR_MAX_RANK];  // the extents of a value
+  const void* first;           // the first row's value; NULL with rank -1
+  int64_t stride_bytes;        // the distance of rows
+} mr_column;
+
+typedef struct mr_run mr_run;
+
+// Consecutive samples, while an op works on them. It lives for one call.
+typedef struct mr_run_view {
+  size_t struct_size;
+  int64_t rows;
+  const uint8_t* ok;        // a byte per row; 0: an earlier stage failed for it, and it is skipped
+  const mr_sample_id* ids;  // an id per row
+  const mr_column* reads;   // each lies the first one's struct_size behind the one before it
+  size_t num_reads;         // the number of fields that the op reads
+  // Memory for all rows of each field that the op writes, one after the other, zeroed; NULL for a
+  // field whose shape has a -1 (mr_run_allocate).
+  void* const* writes;
+  size_t num_writes;    // the number of fields that the op writes
+  const char* options;  // the text in the plan
+  mr_run* run;          // for the calls below
+} mr_run_view;
+
+// An op on runs of samples. Workers call it, several at once and on different runs; it must not
+// call the loader but for mr_loader_cancel. The result of a row must depend on the row alone, never
+// on how rows are grouped into runs.
+typedef struct mr_run_op {
+  size_t struct_size;
+  // Returns NULL, or an error of mr_error_create. Where a run has several rows, the op is then
+  // called for each row alone, so that the error is that of the row.
+  mr_error* (*apply)(void* user, const mr_run_view* run);
+  void* user;
+  // Called once, when `apply` will not be called any more, also if mr_ops_register_run fails behind
+  // the check of the struct. May be NULL.
+  void (*destroy)(void* user);
+  const char* const* reads;  // the names of the fields that the op reads
+  size_t num_reads;
+  const mr_field* const* writes;  // the fields that it writes, new ones or instead of old ones
+  size_t num_writes;
+  const char* const* removes;  // the names of the fields that samples lose
+  size_t num_removes;
+  int64_t preferred_rows;  // for speed only: the rows that the op would rather get at once; 0: 1
+} mr_run_op;
+// Adds an op, as mr_ops_register_batch does. The struct is copied, with all it points at but user.
+//   MR_INVALID_ARGUMENT  also if a field is named twice, or is none
+MR_API mr_error* mr_ops_register_run(mr_ops* ops, const char* name, uint32_t version,
+                                     const mr_run_op* op);
+// Writes the value of a row of field number `field` that the op reads.
+//   MR_OUT_OF_RANGE  there is no such field or row
+MR_API mr_error* mr_run_value(const mr_run* run, size_t field, int64_t row, mr_tensor* value);
+// Writes where the op puts the value of a row of field number `field` that it writes, if the
+// declared shape of the field has a -1. The memory is not initialised.
+//   MR_INVALID_ARGUMENT  the field's declared shape does not admit this one, or has no -1
+//   MR_OUT_OF_RANGE      there is no such field or row
+MR_API mr_error* mr_run_allocate(mr_run* run, size_t field, int64_t row, const int64_t* shape,
+                                 int32_t rank, void** data);
+// Makes `error` that of a row, and frees it. Rows that failed need not be written.
+MR_API void mr_run_fail(mr_run* run, int64_t row, mr_error* error);
+// Writes the first `words_per_row` random words of each of `num_rows` rows from `row` on. They are
+// the same in a world of any size, for any number of threads, and after resuming.
+MR_API void mr_run_random(const mr_run* run, int64_t row, int64_t num_rows, uint32_t* words,
+                          size_t words_per_row);
+
 // ---- Loader ----
 
 typedef struct mr_open_options {
@@ -429,14 +509,6 @@ typedef struct mr_length {
 } mr_length;
 MR_API mr_error* mr_loader_length(const mr_loader* loader, mr_length* length);
 
-// A field of the batches. The name lives during the call that gets it.
-typedef struct mr_field {
-  size_t struct_size;
-  const char* name;
-  int32_t dtype;               // an mr_dtype
-  int32_t rank;                // the number of extents of a sample's value
-  int64_t shape[MR_MAX_RANK];  // these extents; -1: different from sample to sample
-} mr_field;
 // Calls `visit` for each field of the batches, in the order of their tensors, before it returns.
 MR_API mr_error* mr_loader_schema(const mr_loader* loader,
                                   void (*visit)(void* user, const mr_field* field), void* user);
