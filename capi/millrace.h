@@ -129,10 +129,10 @@ typedef struct mr_record {
 // The rank that a group has lost.
 typedef struct mr_peer {
   size_t struct_size;
-  int64_t step;      // the step in which it was seen last; -1: not known
-  int32_t rank;      // its rank in the group; with step -1, its rank in the job
-  int32_t bucket;    // the bucket of gradients that it was in; -1: none
-  const char* name;  // the phase of the step, such as "reducing"; lives as long as the process
+  int64_t step;       // the step in which it was seen last; -1: not known
+  int32_t rank;       // its rank in the group; with step -1, its rank in the job
+  int32_t bucket;     // the bucket of gradients that it was in; -1: none
+  const char* phase;  // the phase of the step, such as "reducing"; lives as long as the process
 } mr_peer;
 
 // Makes an error, for a callback to return. A code that is none of an error becomes MR_UNKNOWN;
@@ -286,9 +286,10 @@ MR_API mr_error* mr_push_create(const mr_push_options* options, mr_push** push);
 //   MR_CANCELLED            the loader has ended, so that nothing will read the record
 //   MR_FAILED_PRECONDITION  mr_push_finish or mr_push_fail was called
 MR_API mr_error* mr_push_push(mr_push* push, const void* record, size_t size);
-// The same without waiting, and with a limit to it. Write false into `taken` if the source stayed
-// full.
+// The same without waiting. Writes false into `taken` if the source is full.
 MR_API mr_error* mr_push_try_push(mr_push* push, const void* record, size_t size, int32_t* taken);
+// The same with a wait of at most `timeout_ns` nanoseconds; below 0: without a limit. Writes false
+// into `taken` if the source stayed full.
 MR_API mr_error* mr_push_push_for(mr_push* push, const void* record, size_t size,
                                   int64_t timeout_ns, int32_t* taken);
 // Ends the stream behind the last record.

@@ -99,7 +99,7 @@ int32_t mr_error_peer(const mr_error* error, mr_peer* peer) {
   filled.step = error->peer->step;
   filled.rank = error->peer->rank;
   filled.bucket = error->peer->bucket;
-  filled.name = millrace::collectives::Name(error->peer->phase);
+  filled.phase = millrace::collectives::Name(error->peer->phase);
   return capi::Give(filled, *peer);
 }
 

@@ -70,7 +70,7 @@ mr_error* mr_push_try_push(mr_push* push, const void* record, size_t size, int32
 
 mr_error* mr_push_push_for(mr_push* push, const void* record, size_t size, int64_t timeout_ns,
                            int32_t* taken) {
-  const std::chrono::nanoseconds limit(std::max<int64_t>(0, timeout_ns));
+  const std::chrono::nanoseconds limit(timeout_ns);
   return capi::PushBy(
       "mr_push_push_for", push, record, size, taken, [&](pipeline::PushSource& source) {
         return source.PushFor(capi::ViewOf(record, size), std::min(limit, capi::kLongestLimit));

@@ -38,7 +38,7 @@ TEST(CErrorTest, AllThatAStatusHoldsIsTold) {
   EXPECT_EQ(peer.rank, 3);
   EXPECT_EQ(peer.step, 17);
   EXPECT_EQ(peer.bucket, 2);
-  EXPECT_STREQ(peer.name, "reducing");
+  EXPECT_STREQ(peer.phase, "reducing");
   mr_error_free(error);
 }
 

@@ -10,7 +10,7 @@
   _Static_assert(sizeof(type) == offsetof(type, last) + sizeof(((type*)0)->last), #type); \
   _Static_assert(offsetof(type, struct_size) == 0, #type)
 EXPECT_NO_PADDING(mr_record, reserved);
-EXPECT_NO_PADDING(mr_peer, name);
+EXPECT_NO_PADDING(mr_peer, phase);
 EXPECT_NO_PADDING(mr_context_options, log_destroy);
 EXPECT_NO_PADDING(mr_stage, options);
 EXPECT_NO_PADDING(mr_open_options, ops);

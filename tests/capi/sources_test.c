@@ -157,12 +157,15 @@ static void a_full_source_takes_nothing(void) {
   EXPECT_EQ(taken, 0);
   EXPECT_OK(mr_push_push_for(push, "b", 1, 1000, &taken));
   EXPECT_EQ(taken, 0);
-  EXPECT_OK(mr_push_push_for(push, "b", 1, -1, &taken));
+  EXPECT_OK(mr_push_push_for(push, "b", 1, 0, &taken));
   EXPECT_EQ(taken, 0);
   mr_loader* loader = open_push(push);
   EXPECT_OK(mr_push_push_for(push, "b", 1, INT64_MAX, &taken));
   EXPECT_EQ(taken, 1);
   expect_batches(loader, "a");
+  taken = 0;
+  EXPECT_OK(mr_push_push_for(push, "c", 1, -1, &taken));
+  EXPECT_EQ(taken, 1);
   mr_loader_cancel(loader);
   EXPECT_ERROR(mr_push_push(push, "c", 1), MR_CANCELLED, NULL);
   EXPECT_ERROR(mr_push_try_push(push, "c", 1, &taken), MR_CANCELLED, NULL);
@@ -187,6 +190,7 @@ static void wrong_arguments_are_named(void) {
   EXPECT_ERROR(mr_push_push(NULL, "a", 1), MR_INVALID_ARGUMENT, "mr_push_push: push is NULL");
   EXPECT_ERROR(mr_push_push(push, NULL, 1), MR_INVALID_ARGUMENT, "record is NULL");
   EXPECT_ERROR(mr_push_try_push(push, "a", 1, NULL), MR_INVALID_ARGUMENT, "taken is NULL");
+  EXPECT_ERROR(mr_push_push_for(push, "a", 1, -1, NULL), MR_INVALID_ARGUMENT, "taken is NULL");
   EXPECT_ERROR(mr_push_push_for(push, NULL, 1, 0, &taken), MR_INVALID_ARGUMENT, "record is NULL");
   EXPECT_ERROR(mr_push_finish(NULL), MR_INVALID_ARGUMENT, "push is NULL");
   EXPECT_ERROR(mr_push_fail(NULL, MR_INTERNAL, ""), MR_INVALID_ARGUMENT, "push is NULL");
