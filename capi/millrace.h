@@ -407,7 +407,8 @@ typedef struct mr_run_op {
 MR_API mr_error* mr_ops_register_run(mr_ops* ops, const char* name, uint32_t version,
                                      const mr_run_op* op);
 // Writes the value of a row of field number `field` that the op reads.
-//   MR_OUT_OF_RANGE  there is no such field or row
+//   MR_OUT_OF_RANGE         there is no such field or row
+//   MR_FAILED_PRECONDITION  the row has failed, so that it has no value
 MR_API mr_error* mr_run_value(const mr_run* run, size_t field, int64_t row, mr_tensor* value);
 // Writes where the op puts the value of a row of field number `field` that it writes, if the
 // declared shape of the field has a -1. The memory is not initialised.

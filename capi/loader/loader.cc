@@ -39,11 +39,11 @@ template <typename Next>
 mr_error* Deliver(const char* call, mr_loader* loader, mr_batch** batch, int32_t* outcome,
                   const Next& next) {
   return Guard([&]() -> absl::Status {
-    MILLRACE_RETURN_IF_ERROR(CheckGiven(call, {{"loader", loader != nullptr},
-                                               {"batch", batch != nullptr},
-                                               {"outcome", outcome != nullptr}}));
+    MILLRACE_RETURN_IF_ERROR(
+        CheckGiven(call, {{"batch", batch != nullptr}, {"outcome", outcome != nullptr}}));
     *batch = nullptr;
     *outcome = MR_FAILED;
+    MILLRACE_RETURN_IF_ERROR(CheckGiven(call, {{"loader", loader != nullptr}}));
     auto handle = std::make_unique<mr_batch>();  // first: no batch is lost for want of memory
     std::optional<Outcome> came = next(*loader->pipeline);
     if (!came.has_value()) {

@@ -271,6 +271,9 @@ mr_error* mr_run_value(const mr_run* run, size_t field, int64_t row, mr_tensor* 
     MILLRACE_RETURN_IF_ERROR(
         capi::CheckGiven("mr_run_value", {{"run", run != nullptr}, {"value", value != nullptr}}));
     MILLRACE_RETURN_IF_ERROR(capi::CheckRow("mr_run_value", *run, field, run->reads.size(), row));
+    if (!run->run.ok(run->first_row + row)) {
+      return absl::FailedPreconditionError(absl::StrCat("mr_run_value: row ", row, " has failed"));
+    }
     const millrace::Column& column = *run->reads[field];
     const mr_tensor filled =
         capi::ShownTensor(column.name().c_str(), column.at(run->first_row + row));

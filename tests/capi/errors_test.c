@@ -81,7 +81,9 @@ static void null_is_named(void) {
   EXPECT_NULL(mr_detect_launcher(NULL, NULL, NULL), "launcher");
   EXPECT_NULL(mr_loader_open(NULL, NULL, NULL, &loader), "mr_loader_open: plan");
   EXPECT_NULL(mr_loader_open(plan, NULL, NULL, NULL), "loader");
+  outcome = MR_BATCH;
   EXPECT_NULL(mr_loader_next(NULL, -1, &none, &outcome), "mr_loader_next: loader");
+  EXPECT_EQ(outcome, MR_FAILED);
   EXPECT_NULL(mr_loader_next(loader, -1, NULL, &outcome), "batch");
   EXPECT_NULL(mr_loader_next(loader, -1, &none, NULL), "outcome");
   EXPECT_NULL(mr_loader_try_next(NULL, &none, &outcome), "mr_loader_try_next: loader");

@@ -253,6 +253,8 @@ static mr_error* fail_rows(void* user, const mr_run_view* run) {
     if (run->ids[row].record == 13) error = mr_error_create(MR_DATA_LOSS, "unlucky");
     if (run->ids[row].record == 17) {
       mr_run_fail(run->run, row, mr_error_create(MR_DATA_LOSS, "random"));
+      mr_tensor value = {sizeof value};
+      EXPECT_ERROR(mr_run_value(run->run, 0, row, &value), MR_FAILED_PRECONDITION, "has failed");
     }
   }
   return error;
