@@ -80,9 +80,22 @@ StreamCount CountOfZip(const ZipPlan& zip, const SourceFacts& facts) {
   return least;
 }
 
+// The number of windows that are full.
+StreamCount CountOfWindows(StreamCount elements, const WindowPlan& window) {
+  if (!elements.count) return elements;
+  const uint64_t span = (window.size - 1) * window.stride + 1;
+  const uint64_t most = *elements.count;
+  elements.count = most < span ? 0 : (most - span) / window.shift + 1;
+  return elements;
+}
+
 StreamCount CountOfSamples(const PhysicalPlan& physical, const SourceFacts& facts) {
-  if (!physical.zip) return CountOf(physical.order, facts);
-  return CountAfter(CountOfZip(*physical.zip, facts), physical.order.steps);
+  const OrderPlan& records = RecordOrderOf(physical);
+  const StreamCount count = physical.zip
+                                ? CountAfter(CountOfZip(*physical.zip, facts), records.steps)
+                                : CountOf(records, facts);
+  if (!physical.window) return count;
+  return CountAfter(CountOfWindows(count, *physical.window), physical.order.steps);
 }
 
 // Rows that are left behind the cut.
@@ -185,9 +198,13 @@ StreamCount CountOf(const OrderPlan& order, const SourceFacts& facts) {
 std::vector<std::vector<OrderStep>> StepsOfSources(const PhysicalPlan& physical,
                                                    size_t num_sources) {
   std::vector<std::vector<OrderStep>> steps(num_sources);
-  if (!physical.zip) StepsOf(physical.order, {}, &steps);
+  std::vector<OrderStep> behind;
+  if (physical.window) behind = physical.order.steps;
+  const OrderPlan& records = RecordOrderOf(physical);
+  if (!physical.zip) StepsOf(records, behind, &steps);
+  behind.insert(behind.begin(), records.steps.begin(), records.steps.end());
   for (size_t i = 0; physical.zip && i < physical.zip->inputs.size(); ++i) {
-    StepsOf(physical.zip->inputs[i].order, physical.order.steps, &steps);
+    StepsOf(physical.zip->inputs[i].order, behind, &steps);
   }
   return steps;
 }

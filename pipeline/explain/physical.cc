@@ -167,6 +167,16 @@ void AddZip(const ZipPlan& zip, const PhysicalPlan& physical, Block* block) {
   }
 }
 
+// "window: 24 elements, 2 apart, a window every 3: each element is in about 8"
+std::string WindowText(const WindowPlan& window) {
+  std::string text = absl::StrCat(window.stage, ": ", Count(window.size, "element"));
+  if (window.stride != 1) absl::StrAppend(&text, ", ", Grouped(window.stride), " apart");
+  absl::StrAppend(&text, ", a window every ", Grouped(window.shift));
+  const uint64_t windows = (window.size + window.shift - 1) / window.shift;
+  if (windows > 1) absl::StrAppend(&text, ": each element is in about ", Grouped(windows));
+  return text;
+}
+
 void AppendExamine(const CutPlan& cut, std::string* text) {
   Block block("pass 1", text);
   for (const ExamineStep& step : cut.examine) {
@@ -336,6 +346,10 @@ std::string PhysicalText(const PhysicalPlan& physical) {
   if (physical.select) AppendSelect(*physical.select, &text);
   Block order("order", &text);
   if (physical.zip) AddZip(*physical.zip, physical, &order);
+  if (physical.window) {
+    AddOrder(physical.window->order, physical, 0, &order);
+    order.Add(WindowText(*physical.window));
+  }
   AddOrder(physical.order, physical, 0, &order);
   if (physical.cut) {
     AppendExamine(*physical.cut, &text);

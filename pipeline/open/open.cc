@@ -136,6 +136,12 @@ absl::StatusOr<ExecutorParts> MakeExecutorParts(PhysicalPlan plan, OpenedSources
         zip, Zip::Make(*plan.zip, sources.facts, plan.seed, context->memory_budget()));
     sources.facts = {zip->facts()};
   }
+  std::unique_ptr<const SampleWindows> windows;
+  if (plan.window.has_value()) {
+    MILLRACE_ASSIGN_OR_RETURN(windows, SampleWindows::Make(*plan.window, sources.facts, plan.seed,
+                                                           context->memory_budget()));
+    sources.facts = {windows->facts()};
+  }
   MILLRACE_RETURN_IF_ERROR(DealLanes(options, sources.growing != nullptr, plan));
   MILLRACE_ASSIGN_OR_RETURN(BatchOrder order, BatchOrder::Make(plan, sources.facts));
   MILLRACE_ASSIGN_OR_RETURN(std::vector<std::unique_ptr<BatchOp>> batch_ops,
@@ -149,6 +155,7 @@ absl::StatusOr<ExecutorParts> MakeExecutorParts(PhysicalPlan plan, OpenedSources
                       .source = std::move(sources.source),
                       .growing = sources.growing,
                       .zip = std::move(zip),
+                      .windows = std::move(windows),
                       .data_fingerprint = data_fingerprint,
                       .selection = std::move(sources.selection),
                       .standing_bytes = static_cast<int64_t>(standing_bytes),
@@ -185,6 +192,12 @@ absl::StatusOr<std::unique_ptr<Pipeline>> OpenParts(ExecutorParts parts,
       return absl::InvalidArgumentError(absl::StrCat(
           "quarantine_file: stage \"", parts.plan.zip->stage,
           "\" is a zip, and which of its inputs a bad sample comes from is not known"));
+    }
+    if (parts.plan.window.has_value()) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "quarantine_file: stage \"", parts.plan.window->stage,
+          "\" is a window, and which of its elements a bad sample comes from is not always "
+          "known"));
     }
     MILLRACE_ASSIGN_OR_RETURN(quarantine, readers::QuarantineLog::Open(options.quarantine_file));
   }

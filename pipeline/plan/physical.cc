@@ -4,6 +4,10 @@
 
 namespace millrace::pipeline {
 
+const OrderPlan& RecordOrderOf(const PhysicalPlan& plan) {
+  return plan.window.has_value() ? plan.window->order : plan.order;
+}
+
 bool LanesAreFree(const PhysicalPlan& plan) {
   return plan.cut.has_value() && plan.cut->num_filters == 0 && plan.cut->settle.empty() &&
          plan.batch.kind != BatchSpec::Kind::kBucket &&

@@ -81,8 +81,8 @@ struct OrderPlan {
   std::vector<OrderStep> steps;
 };
 
-// Present when the source of the plan is a zip: to PhysicalPlan::order it is source 0, and there is
-// no other.
+// Present when the source of the plan is a zip: to PhysicalPlan::order (or a window's) it is source
+// 0, and there is no other.
 struct ZipPlan {
   struct Input {
     OrderPlan order;       // the order of the input, over PhysicalPlan::sources
@@ -91,6 +91,17 @@ struct ZipPlan {
   };
   std::string stage;
   std::vector<Input> inputs;
+};
+
+// Present when samples are windows over other samples, their elements: to PhysicalPlan::order the
+// windows are source 0, and there is no other.
+struct WindowPlan {
+  std::string stage;
+  OrderPlan order;  // the order of the elements, over PhysicalPlan::sources or the zip
+  uint64_t size = 0;
+  uint64_t shift = 0;           // elements from a window's first to the next one's
+  uint64_t stride = 0;          // elements from one of a window to its next
+  bool drop_remainder = false;  // true if windows that are not full are left out
 };
 
 struct PhysicalOp {
@@ -190,6 +201,7 @@ struct DamageSpec {
 struct PhysicalPlan {
   std::vector<SourceSpec> sources;
   std::optional<ZipPlan> zip;
+  std::optional<WindowPlan> window;
   std::optional<SelectPlan> select;
   // Order, before any cut and the batch stage, and after the batch stage (only kRepeat, kTake,
   // kSkip, over whole batches).
@@ -203,7 +215,8 @@ struct PhysicalPlan {
   // The number of lanes that a token tells of, where more are dealt for the world (LanesAreFree);
   // 0: `lanes`.
   uint64_t token_lanes = 0;
-  // The ops on the rows that are left: one-to-one, on (record, sub-index).
+  // The ops on the rows that are left: one-to-one, on (record, sub-index). Those in front of a
+  // WindowOp work on its elements.
   std::vector<PhysicalOp> ops;
   Schema batch_schema;  // the sample; unknown extents and kBytes only where `batch` takes them
   // The kind is never kPadded or kRagged without a field whose extents differ: such a batch is
@@ -216,6 +229,9 @@ struct PhysicalPlan {
   std::vector<std::string> rules;
   uint64_t plan_fingerprint = 0;
 };
+
+// The order of the records, or of a zip's elements: that in front of windows, if there are any.
+const OrderPlan& RecordOrderOf(const PhysicalPlan& plan);
 
 // True if every element of the order is one row of a batch, in order: no filter, unbatch, step or
 // bucket changes that, and the cut only tells extents. Then the rows of a batch are the same for

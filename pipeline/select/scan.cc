@@ -79,7 +79,7 @@ class Scan : public std::enable_shared_from_this<Scan> {
     std::vector<SampleId> ids(count);
     for (uint64_t i = 0; i < count; ++i) ids[i].record = next_record_ + i;
     auto work = std::make_unique<Stretch>();
-    const int64_t rows = LocateRun(source_, nullptr, ids, 1, work->records);
+    const int64_t rows = LocateRun(source_, {}, ids, 1, work->records);
     work->first = next_record_;
     ids.resize(static_cast<size_t>(rows));
     work->ids = std::move(ids);
