@@ -145,6 +145,16 @@ RunRecords RecordsOf(const RunRecords& records, std::span<const uint32_t> rows) 
   return taken;
 }
 
+// Locates the records that samples are, with short gaps between them; returns the starts.
+std::span<const size_t> LocateAlone(const readers::RecordSource& source,
+                                    std::span<const SampleId> ids, RunRecords& records) {
+  MakeRoom(ids.size(), records);
+  const std::span<size_t> starts(records.starts.data(), ids.size() + 1);
+  source.LocateAll(ids, {records.refs.data(), ids.size()}, starts);
+  KeepShortGaps({records.refs.data(), ids.size()}, source.gap_bytes(), starts);
+  return starts;
+}
+
 // Locates the records of samples in all columns.
 void LocateColumns(const readers::RecordSource& source, const Zip& zip,
                    std::span<const SampleId> ids, RunRecords& records) {
@@ -193,9 +203,7 @@ void LocateElements(const readers::RecordSource& source, const SampleParts& part
   if (parts.zip != nullptr) {
     LocateColumns(source, *parts.zip, ids, records);
   } else if (source.has_bytes()) {
-    MakeRoom(ids.size(), records);
-    source.LocateAll(ids, {records.refs.data(), ids.size()},
-                     {records.starts.data(), ids.size() + 1});
+    LocateAlone(source, ids, records);
   }
 }
 
@@ -209,10 +217,6 @@ int64_t LocateWindows(const readers::RecordSource& source, const SampleParts& pa
       min_rows, [&](size_t bytes) { return WindowsThatFit(records, windows.size(), bytes); });
   if (fitting < records.windows) {
     LocateElements(source, parts, windows.first(static_cast<size_t>(fitting)), records);
-  }
-  if (parts.zip == nullptr) {
-    const std::span refs(records.refs.data(), static_cast<size_t>(records.rows));
-    KeepShortGaps(refs, source.gap_bytes(), {records.starts.data(), refs.size() + 1});
   }
   return records.windows;
 }
@@ -233,10 +237,7 @@ int64_t LocateRun(const readers::RecordSource& source, const SampleParts& parts,
   if (parts.windows != nullptr) return LocateWindows(source, parts, ids, min_rows, records);
   if (parts.zip != nullptr) return LocateZipped(source, *parts.zip, ids, min_rows, records);
   if (!source.has_bytes()) return records.rows = static_cast<int64_t>(ids.size());
-  MakeRoom(ids.size(), records);
-  const std::span<size_t> starts(records.starts.data(), ids.size() + 1);
-  source.LocateAll(ids, {records.refs.data(), ids.size()}, starts);
-  KeepShortGaps({records.refs.data(), ids.size()}, source.gap_bytes(), starts);
+  const std::span<const size_t> starts = LocateAlone(source, ids, records);
   return records.rows = RowsOfRun(min_rows, [&](size_t bytes) {
            return std::upper_bound(starts.begin() + 1, starts.end(), bytes) - starts.begin() - 1;
          });
