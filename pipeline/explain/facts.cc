@@ -89,15 +89,6 @@ StreamCount CountOfWindows(StreamCount elements, const WindowPlan& window) {
   return elements;
 }
 
-StreamCount CountOfSamples(const PhysicalPlan& physical, const SourceFacts& facts) {
-  const OrderPlan& records = RecordOrderOf(physical);
-  const StreamCount count = physical.zip
-                                ? CountAfter(CountOfZip(*physical.zip, facts), records.steps)
-                                : CountOf(records, facts);
-  if (!physical.window) return count;
-  return CountAfter(CountOfWindows(count, *physical.window), physical.order.steps);
-}
-
 // Rows that are left behind the cut.
 StreamCount CountBehindCut(StreamCount count, const CutPlan& cut) {
   for (const ExamineStep& step : cut.examine) {
@@ -193,6 +184,15 @@ StreamCount CountOf(const OrderPlan& order, const SourceFacts& facts) {
   const SourceFacts::Source& source = facts.sources[order.source];
   const uint64_t records = source.selected.value_or(source.records);
   return CountAfter(source.known ? StreamCount{records} : StreamCount::Unknown(), order.steps);
+}
+
+StreamCount CountOfSamples(const PhysicalPlan& physical, const SourceFacts& facts) {
+  const OrderPlan& records = RecordOrderOf(physical);
+  const StreamCount count = physical.zip
+                                ? CountAfter(CountOfZip(*physical.zip, facts), records.steps)
+                                : CountOf(records, facts);
+  if (!physical.window) return count;
+  return CountAfter(CountOfWindows(count, *physical.window), physical.order.steps);
 }
 
 std::vector<std::vector<OrderStep>> StepsOfSources(const PhysicalPlan& physical,

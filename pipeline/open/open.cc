@@ -50,8 +50,8 @@ absl::StatusOr<std::vector<std::unique_ptr<BatchOp>>> MakeBatchOps(const Physica
 }
 
 // Deals as many lanes as the world needs, where the plan leaves that free.
-absl::Status DealLanes(const OpenOptions& options, bool grows, PhysicalPlan& plan) {
-  const bool any_lanes = LanesAreFree(plan) && !grows;
+absl::Status DealLanes(const OpenOptions& options, PhysicalPlan& plan) {
+  const bool any_lanes = LanesAreFree(plan);
   if (plan.cut.has_value() && !any_lanes) return absl::OkStatus();
   const auto world = static_cast<uint64_t>(options.world);
   if (world > plan.batch.size) {
@@ -142,7 +142,7 @@ absl::StatusOr<ExecutorParts> MakeExecutorParts(PhysicalPlan plan, OpenedSources
                                                            context->memory_budget()));
     sources.facts = {windows->facts()};
   }
-  MILLRACE_RETURN_IF_ERROR(DealLanes(options, sources.growing != nullptr, plan));
+  MILLRACE_RETURN_IF_ERROR(DealLanes(options, plan));
   MILLRACE_ASSIGN_OR_RETURN(BatchOrder order, BatchOrder::Make(plan, sources.facts));
   MILLRACE_ASSIGN_OR_RETURN(std::vector<std::unique_ptr<BatchOp>> batch_ops,
                             MakeBatchOps(plan, options));
