@@ -19,7 +19,7 @@
 // To the order and everything else that names samples, windows are one source, as the elements of a
 // zip are: window w of epoch e. Which elements it has is arithmetic, and which records these are is
 // a question for the elements' own order, that only a run asks which is about to be read. Windows
-// that overlap share elements, so a run of them has each element once.
+// that overlap share elements, so as a rule a run of them has each element once.
 
 namespace millrace::pipeline {
 
