@@ -23,6 +23,17 @@ uint64_t CountKept(const Examined& found, int num_filters) {
       found.rows, [&](const Examined::Row& row) { return row.passed_filters == num_filters; }));
 }
 
+// The lanes with rows of this rank; where ranks divide rows, all that its slice of a batch touches.
+RankSlice LanesWithRows(const ExecutorParts& parts) {
+  const uint64_t lanes = parts.plan.lanes;
+  RankSlice own = SliceOfRank(lanes, parts.rank, parts.world);
+  const auto ranks = static_cast<uint64_t>(parts.world);
+  if (ranks <= lanes) return own;
+  own.num_rows =
+      (lanes * static_cast<uint64_t>(parts.rank + 1) + ranks - 1) / ranks - own.first_row;
+  return own;
+}
+
 }  // namespace
 
 Scanner::Scanner(const ExecutorParts& parts, const RunProcessor& processor, RecordKeeper& keeper,
@@ -30,7 +41,7 @@ Scanner::Scanner(const ExecutorParts& parts, const RunProcessor& processor, Reco
     : parts_(parts),
       processor_(processor),
       examiner_(parts.plan),
-      own_lanes_(SliceOfRank(parts.plan.lanes, parts.rank, parts.world)),
+      own_lanes_(LanesWithRows(parts)),
       budget_(std::move(budget)),
       keeper_(keeper) {}
 

@@ -324,8 +324,13 @@ std::string LanesText(const PhysicalPlan& physical) {
     return absl::StrCat(physical.lanes, ", or as many as the world needs: at most ",
                         Count(physical.batch.size, "rank"));
   }
-  return absl::StrCat(physical.lanes, ", so that the world has at most ",
-                      Count(physical.lanes, "rank"));
+  std::string text =
+      absl::StrCat(physical.lanes, ", and more ranks divide the rows of a batch: at most ",
+                   Count(SmallestBatch(physical), "rank"));
+  if (!RanksKnowBatches(physical, /*endless=*/true)) {
+    absl::StrAppend(&text, ", or ", physical.lanes, " of an input without end");
+  }
+  return text;
 }
 
 }  // namespace

@@ -222,6 +222,18 @@ struct PhysicalPlan {
 // any number of lanes.
 bool LanesAreFree(const PhysicalPlan& plan);
 
+// True if every rank settles the lanes of all ranks, so that it knows every batch whole: the input
+// has an end, or a take or buckets need all lanes. `endless`: true if the order has no end; an
+// input that grows has one. REQUIRES: plan.cut.
+bool RanksKnowBatches(const PhysicalPlan& plan, bool endless);
+
+// True if the ranks divide the rows of each batch, since there are more ranks than lanes to divide
+// (S-CUT-21). Of free lanes there are as many as ranks once they are dealt.
+bool RanksDivideRows(const PhysicalPlan& plan, int world, bool endless);
+
+// Returns the rows of the smallest batch that is full: of a plan with buckets, of one of them.
+uint64_t SmallestBatch(const PhysicalPlan& plan);
+
 }  // namespace millrace::pipeline
 
 #endif  // MILLRACE_PIPELINE_PLAN_PHYSICAL_H_

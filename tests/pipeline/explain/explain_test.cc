@@ -197,7 +197,7 @@ TEST(ExplainTest, ShowsEveryKindOfStage) {
         "          extents of tokens\n"
         "  settle  first: the first 1000 behind 1 filter\n"
         "          near: buffer 2,048 rows over all lanes behind 1 filter, no payload, key ",
-        "  lanes   2, so that the world has at most 2 ranks\n"
+        "  lanes   2, and more ranks divide the rows of a batch: at most 2 ranks\n"
         "  pass 2  parse_example: record -> ",
         "  batch   by length of tokens: below 8 8 rows, below 16 4 rows, else 2 rows; padded to "
         "the "
