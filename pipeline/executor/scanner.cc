@@ -48,6 +48,10 @@ Scanner::Scanner(const ExecutorParts& parts, const RunProcessor& processor, Reco
 Scanner::Findings Scanner::Examine(const ScanRun& run, RunScratch& scratch) const {
   Findings findings;
   Examined& found = findings.found;
+  if (run.known) {
+    TakeKnown(run, found);
+    return findings;
+  }
   auto* const payloads = MayKeep(run) ? &findings.payloads : nullptr;
   if (!Caught([&] { ExamineAll(run, scratch, found, payloads); }).ok()) {
     found = ExamineEach(run, scratch);
@@ -55,6 +59,18 @@ Scanner::Findings Scanner::Examine(const ScanRun& run, RunScratch& scratch) cons
   }
   found.num_kept = CountKept(found, parts_.plan.cut->num_filters);
   return findings;
+}
+
+// The lengths are kept, and no row is dropped or split.
+void Scanner::TakeKnown(const ScanRun& work, Examined& found) const {
+  found.rows.reserve(work.ids.size());
+  found.extents.reserve(work.ids.size() * parts_.lengths->width());
+  for (int64_t row = 0; row < work.num_rows(); ++row) {
+    const SampleId& id = work.ids[static_cast<size_t>(row)];
+    found.rows.push_back({.origin = {id, work.position_of(row)}});
+    parts_.lengths->AppendTo(id.record, found.extents);
+  }
+  found.num_kept = found.rows.size();
 }
 
 // `payloads`, unless it is null, becomes the records, in the read buffer.

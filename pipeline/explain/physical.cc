@@ -346,6 +346,8 @@ std::string PhysicalText(const PhysicalPlan& physical) {
     AppendExamine(*physical.cut, &text);
     Block settle("settle", &text);
     for (const SettleStep& step : physical.cut->settle) settle.Add(SettleText(step));
+    if (physical.lengths)
+      Block("lengths", &text).Add("kept beside the index, so that pass 1 reads no record");
     Block("lanes", &text).Add(LanesText(physical));
   }
   AppendOps(physical.cut ? "pass 2" : "ops", physical.ops, &text);

@@ -41,7 +41,8 @@ uint64_t WindowBytes(const ExecutorParts& parts, uint64_t mean_record_bytes) {
 
 // True if the positions of its rows are known before they are read.
 bool KnowsRows(const ExecutorParts& parts) {
-  return parts.growing == nullptr && (!parts.has_cut() || parts.plan.lanes <= 1);
+  const bool reads_in_order = !parts.has_cut() || (parts.plan.lanes <= 1 && !parts.lengths);
+  return parts.growing == nullptr && reads_in_order;
 }
 
 absl::Status TooLarge(const ExecutorParts& parts, uint64_t window_bytes, uint64_t most_bytes) {

@@ -177,6 +177,7 @@ absl::StatusOr<ExecutorParts> MakeExecutorParts(PhysicalPlan plan, OpenedSources
                       .zip = std::move(zip),
                       .data_fingerprint = data_fingerprint,
                       .selection = std::move(sources.selection),
+                      .lengths = std::move(sources.lengths),
                       .standing_bytes = static_cast<int64_t>(standing_bytes),
                       .order = std::move(order),
                       .layout = nullptr,

@@ -121,6 +121,13 @@ struct SelectPlan {
   std::string key;  // a text, equal only where the same records are kept of the same data
 };
 
+// Present when lengths are kept: what pass 1 would find is in a table beside the index.
+struct LengthsPlan {
+  // The sources, the seed, the batch's schema, and the cut.
+  std::shared_ptr<const PhysicalPlan> scan;
+  std::string key;  // a text, equal only where the same is found of the same data
+};
+
 // A step over the rows that are left after a cut, lane by lane.
 struct SettleStep {
   enum class Kind { kTake, kSkip, kShuffle };
@@ -166,6 +173,7 @@ struct BatchSpec {
   std::vector<uint64_t> boundaries;
   std::vector<uint64_t> bucket_sizes;
   bool pad_to_boundary = false;  // true if rows are padded to the bucket's boundary - 1
+  bool keep_lengths = false;     // true if PhysicalPlan::lengths is to be there
 };
 
 // An op that works on whole batches, behind the batch stage: one that mixes rows, or one of the
@@ -191,6 +199,7 @@ struct PhysicalPlan {
   std::vector<SourceSpec> sources;
   std::optional<ZipPlan> zip;
   std::optional<SelectPlan> select;
+  std::optional<LengthsPlan> lengths;
   // Order, before any cut and the batch stage, and after the batch stage (only kRepeat, kTake,
   // kSkip, over whole batches).
   uint64_t seed = 0;
