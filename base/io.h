@@ -35,7 +35,7 @@ class RandomAccessFile {
   // Begins to fill `out` from `offset` without a thread that waits for the bytes, and returns true;
   // `out` must live until `done` has run. `done` runs once, with the outcome, on a thread of the
   // file's or before StartRead returns; it must not block. False: ReadAt reads these bytes, and
-  // `done` never runs.
+  // `done` never runs; nor does it after an exception.
   virtual bool StartRead(uint64_t /*offset*/, std::span<std::byte> /*out*/,
                          std::function<void(absl::Status)> /*done*/) const {
     return false;

@@ -34,6 +34,7 @@ class Workers {
   static std::shared_ptr<TaskGroup> MakeGroup();
   // Runs `task` once, on some worker, some time after this call; tasks of a group begin in the
   // order of the calls. The task sees all that happened before the call. It must not throw.
+  //   throws std::bad_alloc  the task does not run
   void Enqueue(const std::shared_ptr<TaskGroup>& group, std::function<void()> task);
   // The same in one group for all such calls.
   void Enqueue(std::function<void()> task);

@@ -76,7 +76,7 @@ struct ConvertOptions {
   // Features that are read of kCsv, kJsonLines (both need them) and kTar; all others are left out.
   // Empty for kTar: all members, as bytes, but `cls` as int64. kText and kFixedLength have none:
   // they are one feature of bytes. For other inputs: the columns of a kCsv or kJsonLines that is
-  // written; empty: those of record 0.
+  // written; empty: those of the first record that can be converted.
   std::vector<ConvertFeature> schema;
   // Name of the feature (bytes) that a record of kText or kFixedLength becomes. Empty: records are
   // copied as bytes, or cannot be converted.
@@ -138,7 +138,8 @@ using ConvertProgress = std::function<void(int64_t done_records, int64_t total_r
 // Writes the records of one container into another; docs/convert.md has the rules. Nothing is lost
 // in silence: a value that the output cannot hold is an error that names the record. Records that
 // cannot be converted do not end the run, so that it tells all of them; the error is that of the
-// first. Without a good one among the first 1,000 it ends there.
+// first. Without a good one among the first 1,000 it ends there, and so it does where memory ends,
+// which says nothing about a record.
 //
 // Images have TF-slim's names: image/encoded, image/format ("png" or "jpeg"), image/class/label,
 // image/class/text (where known), image/filename, image/height, image/width. JPEG and PNG bytes
@@ -160,8 +161,10 @@ using ConvertProgress = std::function<void(int64_t done_records, int64_t total_r
 //                        shards than records; the output cannot hold a record
 //   ALREADY_EXISTS       a shard of the prefix, in a set of any number of shards, exists and
 //                        `overwrite` is off; a folder has the name of a shard
+//   RESOURCE_EXHAUSTED   no memory, thread or open file is left, or no space on the disk
 //   DATA_LOSS, NOT_FOUND, ...  the input is damaged or missing, or a file cannot be written
-//   any of these for a record, with its RecordError, unless `on_damage` is kSkip and one is good
+//   any of the others for a record, with its RecordError, unless `on_damage` is kSkip and one is
+//   good
 absl::StatusOr<ConvertReport> Convert(const ConvertOptions& options,
                                       const ConvertProgress& progress = {});
 

@@ -26,7 +26,8 @@ struct GreyImage {
 };
 
 // Decodes and encodes the pixels of images, which readers cannot; augment/image_recoder.h
-// implements it. Immutable, thread-safe.
+// implements it. Immutable, thread-safe. RESOURCE_EXHAUSTED of any of them: there is no memory for
+// it, which says nothing about the image.
 class ImageCodec {
  public:
   virtual ~ImageCodec() = default;

@@ -15,6 +15,8 @@ enum class Compression { kAuto = 0, kNone = 1, kGzip = 2, kZlib = 3, kZstd = 4 }
 std::string_view CompressionName(Compression compression);
 // The usual ending of a file's name: ".gz", ".zlib", ".zst"; else "".
 std::string_view CompressionEnding(Compression compression);
+// `name` without such an ending, unless that is all of it.
+std::string_view WithoutCompressionEnding(std::string_view name);
 
 // The place of a record, without its payload. A value type.
 struct RecordRef {

@@ -58,7 +58,8 @@ struct ScanOptions {
 // Reads a file, or a folder of images, record by record from its begin to its end. Behind damage it
 // goes on with the next good record (TfRecordReaderOptions::resync; damage/parts.h for other
 // containers), but not where the compression is another one than was declared. Of images the header
-// is read, and a file that cannot be opened is damage.
+// is read, and a file that cannot be opened is damage, unless it is for want of memory or of open
+// files.
 ScanFacts Scan(const std::string& path, const ScanOptions& options, const ScanVisitor& visitor);
 
 }  // namespace millrace::readers

@@ -5,6 +5,7 @@
 #include <time.h>  // NOLINT: clock_gettime is POSIX
 
 #include <cstdint>
+#include <new>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -151,6 +152,7 @@ Workers::Impl::Thread* Workers::Impl::CallLocked() {
   try {
     StartThreadLocked();
   } catch (const std::system_error&) {  // fewer threads do the same more slowly
+  } catch (const std::bad_alloc&) {
   }
   return nullptr;
 }

@@ -52,7 +52,7 @@ ExecutorState MakeState(const ExecutorParts& parts) {
   return {.stopped = true,
           .ring = Ring(limits.ring),
           .demand = Demand(limits, parts.adapt),
-          .queues = RunQueues(budget),
+          .queues = RunQueues(budget, limits.threads),
           .pass_one = PassOne(budget),
           .growth = Growth(parts)};
 }
@@ -608,6 +608,8 @@ template <typename Run>
 void Executor::Submit(Run* run) {
   std::vector<ReadRequest> reads = MakeReads(*parts_.source, run->records);
   if (reads.empty()) planner_.NoteRead(*run);
+  // Made here, where no memory for it ends no more than the item.
+  std::vector<absl::Status> unread(reads.size());
   {
     Locked lock(*this);
     if (reads.empty()) return state_.queues.of<Run>().PutReady(run);
@@ -619,7 +621,9 @@ void Executor::Submit(Run* run) {
   };
   const absl::Status thrown =
       Caught([&] { parts_.context->io().Submit(std::move(reads), on_read); });
-  if (!thrown.ok()) on_read(std::vector<absl::Status>(run->records.spans.size(), thrown));
+  if (thrown.ok()) return;
+  std::ranges::fill(unread, thrown);
+  on_read(std::move(unread));
 }
 
 template <typename Run>

@@ -26,7 +26,8 @@ namespace millrace::pipeline {
 class Ring {
  public:
   // `length`: the most open batches.
-  explicit Ring(int length) : length_(length) {}
+  // `length`: also the most that it may be set to.
+  explicit Ring(int length) : length_(length) { filled_.reserve(static_cast<size_t>(length)); }
 
   // Drops all batches; `next_batch` is opened next. `token` is that of the place before it.
   void Begin(uint64_t next_batch, std::string token);

@@ -4,10 +4,22 @@ namespace millrace::pipeline {
 
 template <typename Run>
 Run* PassRuns<Run>::Take() {
-  if (idle_.empty()) return all_.emplace_back(std::make_unique<Run>()).get();
+  if (idle_.empty()) {
+    if (all_.size() == idle_.capacity()) MakeRoom(2 * all_.size() + 8);
+    return all_.emplace_back(std::make_unique<Run>()).get();
+  }
   Run* const run = idle_.back();
   idle_.pop_back();
   return run;
+}
+
+// The idle ones last: Take asks them for the room.
+template <typename Run>
+void PassRuns<Run>::MakeRoom(size_t runs) {
+  waiting_.Reserve(runs);
+  ready_.Reserve(runs);
+  retry_.reserve(runs);
+  idle_.reserve(runs);
 }
 
 template <typename Run>
@@ -34,8 +46,8 @@ Run* PassRuns<Run>::TakeRetry() {
 
 template <typename Run>
 void PassRuns<Run>::Clear(MemoryBudget& budget) {
-  waiting_ = Queue();
-  ready_ = Queue();
+  waiting_.Clear();
+  ready_.Clear();
   retry_.clear();
   num_unfinished_ = num_admitted_ = 0;
   idle_.clear();

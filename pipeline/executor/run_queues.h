@@ -1,10 +1,10 @@
 #ifndef MILLRACE_PIPELINE_EXECUTOR_RUN_QUEUES_H_
 #define MILLRACE_PIPELINE_EXECUTOR_RUN_QUEUES_H_
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <queue>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -20,7 +20,35 @@
 
 namespace millrace::pipeline {
 
-// The runs of one pass. Thread-compatible; the executor's mutex guards it.
+// Runs, the lowest position first.
+template <typename Run>
+class RunHeap {
+ public:
+  bool empty() const { return runs_.empty(); }
+  size_t size() const { return runs_.size(); }
+  Run* first() const { return runs_.front(); }
+  void Reserve(size_t runs) { runs_.reserve(runs); }
+  void Put(Run* run) {
+    runs_.push_back(run);
+    std::ranges::push_heap(runs_, IsLater);
+  }
+  Run* Take() {
+    std::ranges::pop_heap(runs_, IsLater);
+    Run* const run = runs_.back();
+    runs_.pop_back();
+    return run;
+  }
+  void Clear() { runs_.clear(); }
+
+ private:
+  static bool IsLater(const Run* a, const Run* b) { return a->position > b->position; }
+
+  std::vector<Run*> runs_;
+};
+
+// The runs of one pass. Only Take takes memory: then there is room for one more run wherever runs
+// are put, so that one whose bytes have come can always be put there. Thread-compatible; the
+// executor's mutex guards it.
 template <typename Run>
 class PassRuns {
  public:
@@ -39,9 +67,9 @@ class PassRuns {
 
   // Runs that wait for the budget, the lowest position first.
   bool waits() const { return !waiting_.empty(); }
-  Run& first_waiting() const { return *waiting_.top(); }
-  void PutWaiting(Run* run) { waiting_.push(run); }
-  Run* TakeWaiting() { return Pop(waiting_); }
+  Run& first_waiting() const { return *waiting_.first(); }
+  void PutWaiting(Run* run) { waiting_.Put(run); }
+  Run* TakeWaiting() { return waiting_.Take(); }
   // The number of runs with a place in the budget. They come to their end, however many others
   // wait.
   int64_t num_admitted() const { return num_admitted_; }
@@ -54,28 +82,19 @@ class PassRuns {
   Run* TakeRetry();
 
   // Runs to work on, the lowest position first.
-  void PutReady(Run* run) { ready_.push(run); }
+  void PutReady(Run* run) { ready_.Put(run); }
   size_t num_ready() const { return ready_.size(); }
-  const Run& first_ready() const { return *ready_.top(); }
-  Run* TakeReady() { return Pop(ready_); }
+  const Run& first_ready() const { return *ready_.first(); }
+  Run* TakeReady() { return ready_.Take(); }
 
   // Empties the queues: every run is idle, and gives back its place in the budget.
   void Clear(MemoryBudget& budget);
 
  private:
-  struct Later {
-    bool operator()(const Run* a, const Run* b) const { return a->position > b->position; }
-  };
-  using Queue = std::priority_queue<Run*, std::vector<Run*>, Later>;
+  void MakeRoom(size_t runs);
 
-  static Run* Pop(Queue& queue) {
-    Run* const run = queue.top();
-    queue.pop();
-    return run;
-  }
-
-  Queue waiting_;
-  Queue ready_;
+  RunHeap<Run> waiting_;
+  RunHeap<Run> ready_;
   std::vector<Run*> retry_;
   int64_t num_unfinished_ = 0;
   int64_t num_admitted_ = 0;
@@ -87,7 +106,9 @@ class PassRuns {
 class RunQueues {
  public:
   // Borrows the budget for its lifetime.
-  explicit RunQueues(MemoryBudget& budget) : budget_(budget) {}
+  RunQueues(MemoryBudget& budget, int max_threads) : budget_(budget) {
+    idle_scratch_.reserve(static_cast<size_t>(max_threads));
+  }
 
   // The runs of pass 2 (RowsRun) or of pass 1 (ScanRun).
   template <typename Run>

@@ -42,10 +42,7 @@ std::span<const ContainerName> ContainerNames() {
 }
 
 ContainerOptions ContainerOfName(std::string_view path) {
-  for (const Compression packed : {Compression::kGzip, Compression::kZstd, Compression::kZlib}) {
-    const std::string_view ending = CompressionEnding(packed);
-    if (path.ends_with(ending)) path.remove_suffix(ending.size());
-  }
+  path = WithoutCompressionEnding(path);
   ContainerOptions options;
   for (const ContainerName& name : ContainerNames()) {
     for (const std::string_view ending : name.endings) {

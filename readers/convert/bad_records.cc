@@ -27,7 +27,9 @@ absl::StatusOr<std::unique_ptr<BadRecords>> BadRecords::Open(const ConvertOption
 }
 
 absl::Status BadRecords::Add(const absl::Status& error) {
-  if (count_++ == 0) first_ = error;
+  if (absl::IsResourceExhausted(error)) return error;
+  ++count_;
+  if (first_.ok()) first_ = error;
   if (options_.tell_bad) options_.tell_bad(error);
   const std::optional<RecordError> place = GetRecordError(error);
   if (quarantine_ != nullptr && place.has_value()) {
@@ -41,6 +43,10 @@ absl::Status BadRecords::Add(const absl::Status& error) {
 absl::Status BadRecords::Verdict() const {
   if (count_ == 0) return absl::OkStatus();
   if (!fails() && num_good_ > 0) return absl::OkStatus();
+  if (first_.ok()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("none of ", count_, " records can be converted; an earlier process told why"));
+  }
   if (count_ == 1) return first_;
   return WithText(first_, absl::StrCat(first_.message(), " (and ", count_ - 1, " more of ",
                                        count_ + num_good_, " records)"));

@@ -26,14 +26,21 @@ class BadRecords {
   static absl::StatusOr<std::unique_ptr<BadRecords>> Open(const ConvertOptions& options);
 
   // Takes note of the next one, whose `error` has its place.
-  //   not OK  the conversion ends: none of the first kMostAtFirst records is good, or the
-  //           quarantine cannot be written
+  //   not OK  the conversion ends: `error` is RESOURCE_EXHAUSTED, which says nothing about the
+  //           record, none of the first kMostAtFirst records is good, or the quarantine cannot be
+  //           written
   absl::Status Add(const absl::Status& error);
-  void AddGood(uint64_t count = 1) { num_good_ += count; }
+  void AddGood() { ++num_good_; }
+  // Takes note of the records of a shard that an earlier process wrote, which told its bad ones.
+  void AddEarlier(uint64_t num_good, uint64_t num_bad) {
+    num_good_ += num_good;
+    count_ += num_bad;
+  }
 
   // True if nothing needs to be written any more.
   bool fails() const { return count_ > 0 && options_.on_damage == ConvertDamage::kFail; }
-  // Status of the conversion, once all records were seen. An error is that of the first of them.
+  // Status of the conversion, once all records were seen. An error is that of the first of them
+  // that this process met.
   absl::Status Verdict() const;
 
  private:
@@ -43,7 +50,7 @@ class BadRecords {
   std::unique_ptr<QuarantineLog> quarantine_;  // null: there is none
   uint64_t count_ = 0;
   uint64_t num_good_ = 0;
-  absl::Status first_;
+  absl::Status first_;  // OK: an earlier process told all of them
 };
 
 }  // namespace millrace::readers::internal

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/caught.h"
 #include "base/permutation.h"
 #include "base/status.h"
 #include "readers/convert/bad_records.h"
@@ -57,7 +58,7 @@ class Conversion {
     report_.num_left_out = input_->damaged_files().size();
     for (size_t shard = 0; shard < shards_->files().size(); ++shard) {
       if (const auto& facts = shards_->Written(shard); facts.has_value()) {
-        bad_->AddGood(facts->num_records);
+        bad_->AddEarlier(facts->num_records, facts->num_left_out);
       } else {
         MILLRACE_RETURN_IF_ERROR(WriteShard(shard));
       }
@@ -101,6 +102,7 @@ class Conversion {
   }
 
   absl::Status BeginOutput(const std::vector<ConvertFeature>& declared) {
+    MILLRACE_RETURN_IF_ERROR(output_->CheckDeclared(declared));
     if (!output_->needs_first() || total_ == 0) return output_->Begin(declared, nullptr);
     // An input that is read in order is opened once more: the first record comes again.
     std::unique_ptr<internal::ConvertInput> own;
@@ -118,9 +120,11 @@ class Conversion {
     std::vector<absl::Status> errors;
     const auto begin = [&](ConvertRecord record) {
       MILLRACE_RETURN_IF_ERROR(Prepare(record));
-      return output_->Begin(declared, &record);
+      MILLRACE_RETURN_IF_ERROR(output_->Begin(declared, &record));
+      return output_->Encode(std::move(record), 0).status();
     };
-    const auto refuse = [&](const absl::Status& error) {
+    const auto refuse = [&](const absl::Status& error) -> absl::Status {
+      if (absl::IsResourceExhausted(error)) return error;
       errors.push_back(error);
       return absl::OkStatus();
     };
@@ -290,7 +294,7 @@ class Conversion {
 absl::StatusOr<ConvertReport> Convert(const ConvertOptions& options,
                                       const ConvertProgress& progress) {
   MILLRACE_RETURN_IF_ERROR(options.Validate());
-  return Conversion(options, progress).Run();
+  return Caught([&] { return Conversion(options, progress).Run(); });
 }
 
 }  // namespace millrace::readers

@@ -166,8 +166,6 @@ CsvColumns ColumnsOf(const ConvertOptions& options) {
   return columns;
 }
 
-}  // namespace
-
 // The error of a file as a whole is that of its begin.
 absl::Status AtFile(absl::Status status, const std::string& file) {
   if (GetRecordError(status).has_value()) return status;
@@ -197,6 +195,8 @@ absl::StatusOr<std::unique_ptr<RecordSource>> OpenUndamaged(const std::vector<st
   if (good.empty() || damaged.empty()) return source;
   return RecordSource::Open(good, options);
 }
+
+}  // namespace
 
 absl::StatusOr<std::unique_ptr<ConvertInput>> OpenRecordInput(const ConvertOptions& options,
                                                               bool as_samples) {

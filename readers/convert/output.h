@@ -32,11 +32,16 @@ class ConvertOutput {
  public:
   virtual ~ConvertOutput() = default;
 
+  // Checks the features that samples are declared to have, before a record is read.
+  //   INVALID_ARGUMENT  the output could hold no record
+  virtual absl::Status CheckDeclared(const std::vector<ConvertFeature>& /*declared*/) const {
+    return absl::OkStatus();
+  }
   // True where Begin wants to see a record.
   virtual bool needs_first() const { return false; }
-  // Fits itself to the input, once and before anything else. `declared`: the features that samples
-  // have, empty where that is not known. `first`: record 0, null when there is none or none is
-  // needed.
+  // Fits itself to the input, before anything else. `declared`: the features that samples have,
+  // empty where that is not known. `first`: a record, null when there is none or none is needed;
+  // where this or Encode refuses it, this is called again with another.
   //   INVALID_ARGUMENT  the output cannot hold such records
   virtual absl::Status Begin(const std::vector<ConvertFeature>& /*declared*/,
                              const ConvertRecord* /*first*/) {

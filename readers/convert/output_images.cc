@@ -40,12 +40,22 @@ constexpr std::string_view kHeight = "image/height";
 constexpr std::string_view kWidth = "image/width";
 constexpr std::array kNames = {kEncoded, kFormat, kLabel, kText, kFilename, kHeight, kWidth};
 
+absl::Status CheckIsOfImage(std::string_view name) {
+  if (std::ranges::find(kNames, name) != kNames.end()) return absl::OkStatus();
+  return FeatureError(name, "images and labels have no place for it; --features can leave it out");
+}
+
 absl::Status CheckOnlyImage(const Sample& sample) {
   for (const SampleFeature& feature : sample) {
-    if (std::ranges::find(kNames, std::string_view(feature.name)) == kNames.end()) {
-      return FeatureError(feature.name,
-                          "images and labels have no place for it; --features can leave it out");
-    }
+    MILLRACE_RETURN_IF_ERROR(CheckIsOfImage(feature.name));
+  }
+  return absl::OkStatus();
+}
+
+// Checks what all samples are declared to have.
+absl::Status CheckOnlyImageDeclared(const std::vector<ConvertFeature>& declared) {
+  for (const ConvertFeature& feature : declared) {
+    if (!feature.is_optional) MILLRACE_RETURN_IF_ERROR(CheckIsOfImage(feature.name));
   }
   return absl::OkStatus();
 }
@@ -172,6 +182,9 @@ class ImagesOutput final : public ConvertOutput {
   ImagesOutput(const ConvertOptions& options, std::vector<std::string> class_names)
       : options_(options), class_names_(std::move(class_names)) {}
 
+  absl::Status CheckDeclared(const std::vector<ConvertFeature>& declared) const override {
+    return CheckOnlyImageDeclared(declared);
+  }
   absl::StatusOr<EncodedRecord> Encode(ConvertRecord record, uint64_t number) const override {
     Sample& sample = record.sample;
     MILLRACE_RETURN_IF_ERROR(CheckOnlyImage(sample));
@@ -268,6 +281,9 @@ class IdxOutput final : public ConvertOutput {
  public:
   explicit IdxOutput(const ConvertOptions& options) : options_(options) {}
 
+  absl::Status CheckDeclared(const std::vector<ConvertFeature>& declared) const override {
+    return CheckOnlyImageDeclared(declared);
+  }
   bool needs_first() const override { return true; }
   absl::Status Begin(const std::vector<ConvertFeature>&, const ConvertRecord* first) override {
     if (first == nullptr) return absl::InvalidArgumentError("idx: there is no image to write");

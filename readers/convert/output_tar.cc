@@ -97,6 +97,13 @@ class TarOutput final : public ConvertOutput {
  public:
   explicit TarOutput(const ConvertOptions& options) : options_(options) {}
 
+  absl::Status CheckDeclared(const std::vector<ConvertFeature>& declared) const override {
+    for (const ConvertFeature& feature : declared) {
+      if (feature.is_optional || feature.name == kTarKey) continue;
+      MILLRACE_RETURN_IF_ERROR(CheckExtension(feature.name));
+    }
+    return absl::OkStatus();
+  }
   absl::StatusOr<EncodedRecord> Encode(ConvertRecord record, uint64_t number) const override {
     EncodedRecord encoded;
     MILLRACE_ASSIGN_OR_RETURN(encoded.path, KeyOf(record.sample, number));

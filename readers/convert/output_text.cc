@@ -9,8 +9,8 @@
 #include "readers/convert/output.h"
 
 // Samples as text: rows of CSV and lines of JSON. Both have columns, which are declared, or those
-// of record 0; a sample that does not fit them is an error, since a reader would take it for
-// something else.
+// of the first good record; a sample that does not fit them is an error, since a reader would take
+// it for something else.
 
 namespace millrace::readers::internal {
 namespace {
@@ -33,25 +33,27 @@ class ColumnsOutput : public ConvertOutput {
  public:
   explicit ColumnsOutput(const ConvertOptions& options) : options_(options) {}
 
+  absl::Status CheckDeclared(const std::vector<ConvertFeature>& declared) const override {
+    for (const ConvertFeature& column : declared) {
+      MILLRACE_RETURN_IF_ERROR(CheckName(column));
+      MILLRACE_RETURN_IF_ERROR(CheckColumn(column));
+    }
+    return absl::OkStatus();
+  }
   bool needs_first() const override { return true; }
   absl::Status Begin(const std::vector<ConvertFeature>& declared,
                      const ConvertRecord* first) override {
     columns_ = declared;
+    places_.clear();
     if (columns_.empty() && first != nullptr) {
-      absl::StatusOr<std::vector<ConvertFeature>> columns = ColumnsOf(first->sample);
-      if (!columns.ok()) return Annotate(columns.status(), "record 0");
-      columns_ = *std::move(columns);
+      MILLRACE_ASSIGN_OR_RETURN(columns_, ColumnsOf(first->sample));
     }
     if (columns_.empty()) {
       return absl::InvalidArgumentError(
           "schema: needed, because there is no feature to take the columns from");
     }
-    for (const ConvertFeature& column : columns_) {
-      places_.emplace(column.name, places_.size());
-      MILLRACE_RETURN_IF_ERROR(CheckName(column));
-      MILLRACE_RETURN_IF_ERROR(CheckColumn(column));
-    }
-    return absl::OkStatus();
+    for (const ConvertFeature& column : columns_) places_.emplace(column.name, places_.size());
+    return declared.empty() ? CheckDeclared(columns_) : absl::OkStatus();
   }
 
   std::string schema() const override { return ToString(columns_); }

@@ -107,7 +107,7 @@ absl::Status CheckImage(const ConvertOptions& options, std::string_view encoded)
   if (!options.check_images.has_value()) return absl::OkStatus();
   if (*options.check_images == ConvertCheck::kDecode) return options.codec->Check(encoded);
   absl::Status status = ReadImageHeader(encoded).status();
-  if (status.ok()) return status;
+  if (status.ok() || absl::IsResourceExhausted(status)) return status;
   RecordError error;
   error.reason = RecordErrorReason::kImage;
   SetRecordError(status, error);

@@ -1,5 +1,6 @@
 #include "readers/convert/work.h"
 
+#include <new>
 #include <optional>
 #include <system_error>
 #include <thread>
@@ -35,10 +36,11 @@ absl::Status RunAlone(const ChunkWork& work) {
 template <typename Body>
 std::vector<std::jthread> StartThreads(size_t count, Body body) {
   std::vector<std::jthread> threads;
-  threads.reserve(count);
   try {
+    threads.reserve(count);
     while (threads.size() < count) threads.emplace_back(body);
   } catch (const std::system_error&) {  // EAGAIN, of std::jthread only
+  } catch (const std::bad_alloc&) {
   }
   return threads;
 }
@@ -129,10 +131,11 @@ class Ring {
 }  // namespace
 
 absl::Status RunInOrder(const ChunkWork& work, int threads) {
-  if (threads <= 1 || work.num_chunks <= 1) return RunAlone(work);
+  const auto run_alone = [&work] { return Caught([&work] { return RunAlone(work); }); };
+  if (threads <= 1 || work.num_chunks <= 1) return run_alone();
   Ring ring(work, 2 * static_cast<size_t>(threads));
   const auto started = StartThreads(static_cast<size_t>(threads), [&ring] { ring.Encode(); });
-  if (started.empty()) return RunAlone(work);
+  if (started.empty()) return run_alone();
   absl::Status status = Caught([&] { return ring.WriteAll(); });
   ring.Stop();
   return status;

@@ -29,7 +29,7 @@ struct ChunkWork {
 
 // Fetches and encodes on `threads` threads and writes on the calling one, chunk by chunk in order
 // with any number of threads. At most two chunks per thread wait. Returns the error of the first
-// chunk that has one; those before it are written.
+// chunk that has one, RESOURCE_EXHAUSTED for std::bad_alloc; those before it are written.
 absl::Status RunInOrder(const ChunkWork& work, int threads);
 
 }  // namespace millrace::readers::internal

@@ -55,11 +55,15 @@ class PreadEngine : public IoEngine {
     const auto group =
         std::make_shared<Group>(std::move(requests), std::move(statuses), std::move(done));
     group->waiting.reserve(group->requests.size() - num_read);
+    // From here on a caller cannot be told: what has been started fills its bytes.
     for (size_t i = num_read; i < group->requests.size(); ++i) {
       if (!Start(group, i)) group->waiting.push_back(i);
     }
     if (group->waiting.empty()) return EndOne(*group);
-    threads_.Enqueue([this, group] { Run(*group); });
+    const absl::Status queued = Caught([&] { threads_.Enqueue([this, group] { Run(*group); }); });
+    if (queued.ok()) return;
+    for (const size_t i : group->waiting) group->statuses[i] = queued;
+    EndOne(*group);
   }
 
  private:
@@ -77,23 +81,28 @@ class PreadEngine : public IoEngine {
     std::atomic<size_t> num_left{1};
   };
 
-  // True if the file reads this request of the group by itself. Such reads are not watched: they
-  // may wait for their turn, and requests of URLs end by limits of their own.
+  // True if the file reads this request of the group by itself, or has no memory to begin. Such
+  // reads are not watched: they may wait for their turn, and requests of URLs end by limits of
+  // their own.
   bool Start(const std::shared_ptr<Group>& group, size_t i) {
     const ReadRequest& request = group->requests[i];
     if (!request.file->starts_reads()) return false;
     group->num_left.fetch_add(1, std::memory_order_relaxed);
     CountStarted(1);
-    const bool started =
-        request.file->StartRead(request.offset, request.out, [this, group, i](absl::Status status) {
-          group->statuses[i] = std::move(status);
-          EndOne(*group);
-          CountStarted(-1);
-        });
+    bool started = false;
+    const absl::Status tried = Caught([&] {
+      started = request.file->StartRead(request.offset, request.out,
+                                        [this, group, i](absl::Status status) {
+                                          group->statuses[i] = std::move(status);
+                                          EndOne(*group);
+                                          CountStarted(-1);
+                                        });
+    });
     if (started) return true;
+    if (!tried.ok()) group->statuses[i] = tried;
     group->num_left.fetch_sub(1, std::memory_order_relaxed);
     CountStarted(-1);
-    return false;
+    return !tried.ok();
   }
 
   void CountStarted(int64_t change) {

@@ -6,6 +6,8 @@
 #include <numeric>
 #include <tuple>
 
+#include "base/caught.h"
+
 namespace millrace::readers {
 
 void ExpectedReads::SetLimit(uint64_t bytes) {
@@ -81,9 +83,16 @@ bool ExpectedReads::FetchLocked(const RangePtr& range) {
   if (range->bytes == nullptr) return false;
   held_bytes_ += range->size();
   ++num_under_way_;
-  range->file->Fetch(range->begin, {range->bytes.get(), range->size()},
-                     [this, range](const absl::Status& status) { Land(*range, status); });
-  return true;
+  // Also on the client's thread, which nothing may get out of.
+  const absl::Status begun = Caught([&] {
+    range->file->Fetch(range->begin, {range->bytes.get(), range->size()},
+                       [this, range](const absl::Status& status) { Land(*range, status); });
+  });
+  if (begun.ok()) return true;
+  range->bytes.reset();
+  held_bytes_ -= range->size();
+  --num_under_way_;
+  return false;
 }
 
 // A range that failed is not kept: the next read of its bytes asks again, by itself.
@@ -190,10 +199,16 @@ bool ExpectedReads::StartRead(const FetchedFile& file, uint64_t offset, std::spa
     MutexLock lock(mu_);
     const std::vector<RangePtr> ranges = FindLocked(file, offset, offset + out.size());
     if (ranges.empty()) return false;
-    // What is read now begins now, over the limit if need be: its reader may be the one that
-    // earlier groups wait for.
+    // What is read now is handed to the client now, over the limits if need be: its reader may be
+    // the one that earlier groups wait for. The client takes it behind what it has already.
     for (const RangePtr& range : ranges) {
       if (range->bytes == nullptr && !FetchLocked(range)) return false;
+    }
+    // What takes memory comes first: once a range knows the read, `done` runs.
+    landed.reserve(ranges.size());
+    for (const RangePtr& range : ranges) {
+      auto& waiters = range->waiters;
+      if (waiters.size() == waiters.capacity()) waiters.reserve(2 * waiters.size() + 1);
     }
     waiter->num_left = 1;
     for (const RangePtr& range : ranges) {

@@ -24,7 +24,8 @@ namespace millrace::readers {
 class FetchedFile {
  public:
   virtual ~FetchedFile() = default;
-  // Begins to fetch all of `out` from `offset`; `done` runs once, on the client's thread.
+  // Begins to fetch all of `out` from `offset`; `done` runs once, on the client's thread, but not
+  // if this throws.
   virtual void Fetch(uint64_t offset, std::span<std::byte> out,
                      std::function<void(absl::Status)> done) const = 0;
 };

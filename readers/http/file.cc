@@ -298,8 +298,11 @@ void HttpFiles::ReadAhead(const File& file, uint64_t begin, uint64_t end) {
 }
 
 void HttpFiles::FetchLater(const File& file, uint64_t begin, uint64_t end, bool ordered) {
-  for (uint64_t number = begin; number < end; ++number) {
-    if (FindOrFetch(file, number, Wanted::kLater, ordered) == nullptr) return;
+  try {
+    for (uint64_t number = begin; number < end; ++number) {
+      if (FindOrFetch(file, number, Wanted::kLater, ordered) == nullptr) return;
+    }
+  } catch (const std::bad_alloc&) {  // what is not fetched ahead is fetched when it is read
   }
 }
 
@@ -319,10 +322,15 @@ std::shared_ptr<HttpFiles::Block> HttpFiles::FindOrFetch(const File& file, uint6
   block->ordered = ordered;
   block->last_used = ++clock_;
   blocks_[key] = block;
-  Fetch(file.RangeOf(number, {block->bytes.get(), block->size}),
-        [this, key, block](const absl::StatusOr<HttpFacts>& facts) {
-          Land(key, *block, facts.status());
-        });
+  try {
+    Fetch(file.RangeOf(number, {block->bytes.get(), block->size}),
+          [this, key, block](const absl::StatusOr<HttpFacts>& facts) {
+            Land(key, *block, facts.status());
+          });
+  } catch (...) {
+    blocks_.erase(key);  // it would never land
+    throw;
+  }
   return block;
 }
 

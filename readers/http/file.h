@@ -105,7 +105,7 @@ class HttpFiles : public std::enable_shared_from_this<HttpFiles> {
   absl::StatusOr<Opened> MakeFile(const std::string& url, HttpFacts facts);
 
   // Nullptr when there is no room: each block is in use, or, for one that is wanted later, has not
-  // been read yet.
+  // been read yet. If it throws, nothing is begun.
   std::shared_ptr<Block> FindOrFetch(const File& file, uint64_t number, Wanted wanted, bool ordered)
       MILLRACE_REQUIRES(mu_);
   void FetchLater(const File& file, uint64_t begin, uint64_t end, bool ordered)

@@ -163,6 +163,7 @@ absl::StatusOr<SourceImage> MakeSourceImage(std::string encoded, const std::stri
   const absl::StatusOr<ImageHeader> header = ReadImageHeader(encoded);
   if (!header.ok()) {
     absl::Status status = Annotate(header.status(), path);
+    if (absl::IsResourceExhausted(status)) return status;
     RecordError error;
     error.file = path;
     error.reason = RecordErrorReason::kImage;

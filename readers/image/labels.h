@@ -37,7 +37,8 @@ absl::Status TellLeftOut(const ImageListing& listing, const ImageLabelOptions& o
 absl::StatusOr<PathLabels> LabelImages(const ImageListing& listing,
                                        const ImageLabelOptions& options, std::string_view root);
 
-// Makes the image at `path` out of its bytes; reads the header. An error has a RecordError.
+// Makes the image at `path` out of its bytes; reads the header. An error has a RecordError,
+// but for RESOURCE_EXHAUSTED, which says nothing about the image.
 absl::StatusOr<SourceImage> MakeSourceImage(std::string encoded, const std::string& path,
                                             const PathLabels& labels, uint64_t index);
 

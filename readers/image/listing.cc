@@ -69,7 +69,7 @@ class FolderWalk {
   };
 
   std::string Full(const std::string& path) const {
-    return path.empty() ? root_ : absl::StrCat(root_, root_.ends_with('/') ? "" : "/", path);
+    return path.empty() ? root_ : PathIn(root_, path);
   }
 
   // Goes through the folder first and below it then: no more than one is open at any time.
@@ -177,6 +177,10 @@ bool IsImagePath(std::string_view path) {
 }
 
 absl::StatusOr<ImageListing> ListImages(const std::string& root) { return FolderWalk(root).Run(); }
+
+std::string PathIn(const std::string& folder, const std::string& name) {
+  return absl::StrCat(folder, folder.ends_with('/') ? "" : "/", name);
+}
 
 std::string FirstNames(const std::vector<std::string>& names) {
   constexpr size_t kMost = 10;

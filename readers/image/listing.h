@@ -30,6 +30,9 @@ ImageName KindOfName(std::string_view path);
 // True for a path that names an image that is read, and has no hidden part.
 bool IsImagePath(std::string_view path);
 
+// The path of `name` in `folder`, whose own name may end with a slash.
+std::string PathIn(const std::string& folder, const std::string& name);
+
 // So many bytes tell of a file with an unknown name whether it is an image.
 inline constexpr size_t kTellingBytes = 32;
 

@@ -6,6 +6,7 @@
 #include "base/status.h"
 #include "readers/container/record_index.h"
 #include "readers/image/labels.h"
+#include "readers/image/listing.h"
 #include "readers/image_source.h"
 #include "readers/open_file.h"
 #include "readers/shard_stamp.h"
@@ -18,9 +19,9 @@ class FolderSource final : public ImageSource {
  public:
   FolderSource(std::string root, std::vector<std::string> paths, internal::PathLabels labels)
       : root_(std::move(root)), paths_(std::move(paths)), labels_(std::move(labels)) {
-    for (const std::string& path : paths_) {
+    for (size_t i = 0; i < paths_.size(); ++i) {
       // Read says what is wrong with a file that has none.
-      stamps_.push_back(StampOf(root_ + "/" + path).value_or(ShardStamp()));
+      stamps_.push_back(StampOf(PathOf(i)).value_or(ShardStamp()));
     }
   }
 
@@ -57,9 +58,7 @@ class FolderSource final : public ImageSource {
   }
 
  private:
-  std::string PathOf(uint64_t index) const {
-    return root_ + (root_.ends_with('/') ? "" : "/") + paths_[index];
-  }
+  std::string PathOf(uint64_t index) const { return internal::PathIn(root_, paths_[index]); }
 
   // A file that is gone, forbidden or no image by its size says nothing about the others.
   absl::Status Unreadable(absl::Status status, uint64_t index) const {

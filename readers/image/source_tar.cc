@@ -89,6 +89,9 @@ class TarReader {
     return is_file() && internal::KindOfName(name_) == internal::ImageName::kRead;
   }
 
+  // True for an image that ReadData refuses.
+  bool is_too_large() const { return size() > internal::kMaxImageBytes; }
+
   // True if the current entry is an image that is not read. Its bytes may be read then.
   bool IsLeftOut() {
     const internal::ImageName kind = internal::KindOfName(name_);
@@ -102,7 +105,7 @@ class TarReader {
 
   // Reads the current image; memory follows the bytes that are there, not what the header says.
   absl::StatusOr<std::string> ReadData() {
-    if (size() > internal::kMaxImageBytes) {
+    if (is_too_large()) {
       return absl::InvalidArgumentError(
           absl::StrCat(path_, ": ", name_, ": ", size(), " bytes are too many for an image"));
     }
@@ -185,10 +188,12 @@ class TarSource final : public ImageSource {
     return image;
   }
 
+  // An error that Read gives a RecordError is kept for it.
   absl::Status LoadAll() {
-    std::vector<std::string> images;
+    std::vector<absl::StatusOr<std::string>> images;
     for (uint64_t i = 0; i < num_images(); ++i) {
-      MILLRACE_ASSIGN_OR_RETURN(std::string bytes, Stream(i));
+      absl::StatusOr<std::string> bytes = Stream(i);
+      if (!bytes.ok() && !absl::IsInvalidArgument(bytes.status())) return bytes.status();
       images.push_back(std::move(bytes));
     }
     loaded_ = std::move(images);
@@ -217,7 +222,7 @@ class TarSource final : public ImageSource {
   const std::string path_;
   const std::vector<TarImage> images_;
   const internal::PathLabels labels_;
-  std::vector<std::string> loaded_;  // bytes of all images; empty: they are streamed
+  std::vector<absl::StatusOr<std::string>> loaded_;  // of all images; empty: they are streamed
   std::unique_ptr<TarReader> reader_;
   uint64_t next_ = 0;  // the entry that reader_ comes to next
 };
@@ -311,7 +316,7 @@ absl::StatusOr<std::unique_ptr<ImageSource>> OpenImageTar(const std::string& pat
     if (!reader->is_image()) continue;
     const int64_t size = std::clamp<int64_t>(reader->size(), 0, internal::kMaxImageBytes);
     images.push_back({reader->name(), static_cast<uint64_t>(size), reader->offset()});
-    bytes += size;
+    if (!reader->is_too_large()) bytes += size;
   }
   MILLRACE_ASSIGN_OR_RETURN(
       internal::PathLabels labels,

@@ -71,6 +71,16 @@ std::string_view CompressionEnding(Compression compression) {
   return "";
 }
 
+std::string_view WithoutCompressionEnding(std::string_view name) {
+  for (const Compression packed : {Compression::kGzip, Compression::kZlib, Compression::kZstd}) {
+    const std::string_view ending = CompressionEnding(packed);
+    if (name.size() > ending.size() && name.ends_with(ending)) {
+      return name.substr(0, name.size() - ending.size());
+    }
+  }
+  return name;
+}
+
 bool LooksLike(Compression compression, std::span<const std::byte> first) {
   const auto byte = [&](size_t i) { return std::to_integer<unsigned>(first[i]); };
   const auto begins_with = [&](std::span<const unsigned> magic) {

@@ -7,14 +7,13 @@
 #include "readers/cache_folder.h"
 #include "readers/container/container.h"
 #include "readers/container/detect.h"
-#include "readers/http_options.h"
 #include "readers/open_file.h"
 #include "readers/source/index_cache.h"
 
 namespace millrace::readers {
 
 absl::Status CheckIndexKept(const std::string& path, const RecordSource& source, uint32_t shard) {
-  const std::string shown = IsUrl(path) ? ShownUrl(path) : path;
+  const std::string& shown = source.files()[shard];
   const ShardStamp stamp = source.stamp(shard).value_or(ShardStamp());
   if (!stamp.vouches()) {
     return absl::FailedPreconditionError(

@@ -13,6 +13,7 @@
 #include "readers/damage/parts.h"
 #include "readers/http_options.h"
 #include "readers/image/labels.h"
+#include "readers/image/listing.h"
 #include "readers/image_header.h"
 #include "readers/open_file.h"
 #include "readers/record_reader.h"
@@ -116,24 +117,29 @@ class Scanner {
     const auto note = [&](std::string_view text) { facts_.notes.emplace_back(text); };
     MILLRACE_RETURN_IF_ERROR(internal::TellLeftOut(listing, {.warn = note}, path_));
     for (const std::string& name : listing.paths) {
-      Image(path_ + (path_.ends_with('/') ? "" : "/") + name);
+      MILLRACE_RETURN_IF_ERROR(Image(internal::PathIn(path_, name)));
       if (!goes_on_) break;
     }
     return absl::OkStatus();
   }
 
   // An image is a file and a record of its own, as a pipeline has them.
-  void Image(const std::string& file) {
+  absl::Status Image(const std::string& file) {
     const auto bytes = ReadWholeFile(file, internal::kMaxImageBytes);
     if (bytes.ok()) facts_.file_bytes += bytes->size();
     const absl::Status status = bytes.ok() ? ReadImageHeader(*bytes).status() : bytes.status();
-    if (status.ok()) return OnRecord({file, 0, 0, *bytes});
+    if (absl::IsResourceExhausted(status)) return Annotate(status, file);
+    if (status.ok()) {
+      OnRecord({file, 0, 0, *bytes});
+      return absl::OkStatus();
+    }
     RecordError place;
     place.file = file;
     place.offset = 0;
     place.ordinal = 0;
     place.reason = bytes.ok() ? RecordErrorReason::kImage : RecordErrorReason::kUnknown;
     OnDamage(MakeRecordError(absl::StatusCode::kDataLoss, place, ToStd(status.message())));
+    return absl::OkStatus();
   }
 
   const std::string& path_;

@@ -101,14 +101,8 @@ bool IsShardOf(std::string_view base, std::string_view name, bool is_folder) {
   constexpr std::string_view kPattern = "-DDDDD-of-DDDDD";
   if (!name.starts_with(base) || name.size() < base.size() + kPattern.size()) return false;
   const std::string_view number = name.substr(base.size(), kPattern.size());
-  std::string_view extension = name.substr(base.size() + kPattern.size());
-  for (const Compression packed : {Compression::kGzip, Compression::kZlib, Compression::kZstd}) {
-    const std::string_view ending = CompressionEnding(packed);
-    if (extension.size() > ending.size() && extension.ends_with(ending)) {
-      extension.remove_suffix(ending.size());
-      break;
-    }
-  }
+  const std::string_view extension =
+      WithoutCompressionEnding(name.substr(base.size() + kPattern.size()));
   if (std::ranges::find(kShardExtensions, extension) == std::end(kShardExtensions)) return false;
   if (is_folder && !extension.empty()) return false;
   return std::equal(number.begin(), number.end(), kPattern.begin(), [](char c, char pattern) {

@@ -1,44 +1,27 @@
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <memory>
 #include <new>
+#include <utility>
 
 #include "base/work/fair_queue.h"
+#include "tests/failing_new.h"
 
-// Memory that runs out while a task is added. This program's operator new fails where the test says.
-
-namespace {
-
-thread_local int left = -1;  // allocations until the first that fails; negative: none does
-
-}  // namespace
-
-void* operator new(size_t size) {
-  const bool fails = left == 0;
-  if (left > 0) --left;
-  void* const memory = fails ? nullptr : std::malloc(size);
-  if (memory == nullptr) throw std::bad_alloc();
-  return memory;
-}
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, size_t) noexcept { std::free(memory); }
+// Memory that ends while a task is added.
 
 namespace millrace {
 namespace {
 
-// The task is given as it is: the queue's own allocations alone fail.
+// The task is made before: the queue's own allocations alone fail.
 bool Adds(FairQueue& queue, const std::shared_ptr<TaskGroup>& group, int* ran, int allocations) {
   std::function<void()> task = [ran] { ++*ran; };
-  left = allocations;
-  bool added = true;
+  const AllocationsLeft left(allocations);
   try {
     queue.Add(group, std::move(task));
   } catch (const std::bad_alloc&) {
-    added = false;
+    return false;
   }
-  left = -1;
-  return added;
+  return true;
 }
 
 TEST(FairQueueMemoryTest, ATaskThatCannotBeAddedLeavesTheQueueAsItWas) {

@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <limits>
 #include <string>
 #include <vector>
 
 #include "base/record_error.h"
 #include "readers/convert.h"
+#include "readers/convert/bad_records.h"
 #include "readers/quarantine.h"
 #include "readers/repair.h"
 #include "tests/messages.h"
@@ -188,6 +190,29 @@ TEST_F(ConvertDamageTest, TheFirstGoodRecordSaysWhatTheOthersAre) {
   EXPECT_THAT(told_, SizeIs(1));
 }
 
+TEST_F(ConvertDamageTest, NothingIsKeptOfAFirstRecordThatWasRefused) {
+  ExampleBuilder list;
+  list.AddInts("a", std::vector<int64_t>{1, 2});
+  ExampleBuilder good;
+  good.AddInt("b", 1);
+  const auto shards = Run(Skipping(
+      Options(ConvertFormat::kTfRecord, {Examples({list, good, list})}, ConvertFormat::kCsv)));
+  EXPECT_EQ(ReadFile(shards.at(0)), "b\n1\n");
+  EXPECT_THAT(told_, SizeIs(2));
+}
+
+// The output can begin with it, but cannot hold it.
+TEST_F(ConvertDamageTest, ARecordThatTheOutputCannotHoldDoesNotSayWhatTheOthersAre) {
+  ExampleBuilder infinite;
+  infinite.AddFloat("a", std::numeric_limits<float>::infinity());
+  ExampleBuilder good;
+  good.AddInt("b", 1);
+  const auto shards = Run(Skipping(Options(
+      ConvertFormat::kTfRecord, {Examples({infinite, good, good})}, ConvertFormat::kJsonLines)));
+  EXPECT_EQ(ReadFile(shards.at(0)), "{\"b\":1}\n{\"b\":1}\n");
+  EXPECT_THAT(told_, SizeIs(1));
+}
+
 TEST_F(ConvertDamageTest, WithoutAGoodRecordNothingIsWritten) {
   const std::string in = Write("in.csv", "x\ny\n");
   for (const ConvertFormat to : {ConvertFormat::kTfRecord, ConvertFormat::kFixedLength}) {
@@ -222,6 +247,32 @@ TEST_F(ConvertDamageTest, AQuarantineNamesThemForVerify) {
   for (const PlaceCheck& check : VerifyPlaces(*places)) {
     EXPECT_TRUE(check.damaged) << check.listed.file << ": " << check.message;
   }
+}
+
+// Of shards that a process wrote before it was killed, this one sees no record.
+TEST_F(ConvertDamageTest, WhatAnEarlierProcessLeftOutCountsAmongTheBad) {
+  const ConvertOptions options = Skipping(Options(ConvertFormat::kText, {}, ConvertFormat::kText));
+  const auto none = internal::BadRecords::Open(options).value();
+  none->AddEarlier(0, 2);
+  EXPECT_MESSAGE(none->Verdict());
+  EXPECT_TRUE(none->Add(absl::DataLossError("x")).ok());
+  EXPECT_MESSAGE(none->Verdict(), "first");
+  const auto some = internal::BadRecords::Open(options).value();
+  some->AddEarlier(1, 2);
+  EXPECT_TRUE(some->Verdict().ok());
+  const auto many = internal::BadRecords::Open(options).value();
+  many->AddEarlier(0, internal::BadRecords::kMostAtFirst - 1);
+  EXPECT_EQ(many->Add(absl::DataLossError("x")).code(), absl::StatusCode::kDataLoss);
+}
+
+TEST_F(ConvertDamageTest, AConversionThatGoesOnWithoutAGoodRecordSaysHowManyThereWere) {
+  ConvertOptions options = Skipping(
+      Options(ConvertFormat::kCsv, {Write("in.csv", "x\nx\nx\nx\n")}, ConvertFormat::kTfRecord));
+  options.schema = Schema("n:int64");
+  options.num_shards = 2;
+  KillConversion(options, 3);  // in the second shard
+  EXPECT_MESSAGE(Error(options));
+  EXPECT_THAT(told_, SizeIs(2));
 }
 
 TEST_F(ConvertDamageTest, AConversionThatGoesOnCountsWhatWasLeftOutBefore) {

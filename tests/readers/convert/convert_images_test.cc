@@ -1,7 +1,10 @@
+#include <new>
 #include <nlohmann/json.hpp>
 
+#include "base/status.h"
 #include "readers/convert.h"
 #include "readers/convert/input.h"
+#include "readers/image_header.h"
 #include "tests/messages.h"
 #include "tests/readers/convert/convert_fixture.h"
 #include "tests/readers/image_fixtures.h"
@@ -13,25 +16,35 @@ namespace {
 
 using testing::ElementsAre;
 
-// Calls every image 1 x 2 grey pixels, and encodes all but PNG anew.
+// Takes the last bytes of an image for its pixels, and encodes all but PNG anew.
 class FakeCodec final : public ImageCodec {
  public:
   explicit FakeCodec(std::string recoding = "") : recoding_(std::move(recoding)) {}
 
   std::string recoding() const override { return recoding_; }
   absl::StatusOr<std::optional<RecodedImage>> Recode(std::string_view encoded) const override {
+    if (encoded.ends_with("hungry")) return Hungry();
+    if (encoded.ends_with("greedy")) throw std::bad_alloc();
     if (encoded == "damaged") return absl::InvalidArgumentError("no image");
     if (encoded.starts_with("\x89PNG")) return std::nullopt;
     return RecodedImage{"small " + std::string(encoded), "jpeg", 10, 20};
   }
   absl::Status Check(std::string_view encoded) const override {
+    if (encoded.ends_with("hungry")) return Hungry();
     return encoded.ends_with("torn") ? absl::DataLossError("torn") : absl::OkStatus();
   }
   absl::StatusOr<GreyImage> DecodeGrey(std::string_view encoded) const override {
-    return GreyImage{std::string(encoded.substr(encoded.size() - 2)), 1, 2};
+    if (encoded.ends_with("hungry")) return Hungry();
+    if (encoded.ends_with("torn")) return absl::DataLossError("torn");
+    MILLRACE_ASSIGN_OR_RETURN(const ImageHeader header, ReadImageHeader(encoded));
+    const auto size = static_cast<size_t>(header.height * header.width);
+    return GreyImage{std::string(encoded.substr(encoded.size() - size)), header.height,
+                     header.width};
   }
 
  private:
+  static absl::Status Hungry() { return absl::ResourceExhaustedError("no memory"); }
+
   const std::string recoding_;
 };
 
@@ -188,8 +201,18 @@ TEST_F(ConvertImagesTest, WhatFoldersCannotHoldIsAnError) {
   expect({kind});
 }
 
+TEST_F(ConvertImagesTest, ASchemaWithoutPlaceInIdxIsToldOnce) {
+  const std::string in = Write("in.jsonl", "{\"n\":1}\n{\"n\":2}\n");
+  ConvertOptions options = Options(ConvertFormat::kJsonLines, {in}, ConvertFormat::kIdx);
+  options.schema = Schema("n:int64");
+  options.codec = std::make_shared<FakeCodec>();
+  int num_told = 0;
+  options.tell_bad = [&](const absl::Status&) { ++num_told; };
+  EXPECT_MESSAGE(Error(options));
+  EXPECT_EQ(num_told, 0);
+}
+
 TEST_F(ConvertImagesTest, IdxHoldsPixelsOfOneSizeAndLabels) {
-  // Of the codec's 1 x 2 pixels, which have to be the header's.
   const std::string png = MakePng(1, 2);
   ConvertOptions options = FromExamples({Image(0, png), Image(255, png)}, ConvertFormat::kIdx);
   const auto folders = Run(options);
@@ -205,6 +228,19 @@ TEST_F(ConvertImagesTest, IdxHoldsPixelsOfOneSizeAndLabels) {
   EXPECT_MESSAGE(Error(FromExamples({}, ConvertFormat::kIdx)));
 }
 
+// The header of a torn image is whole: its size is none that others must have.
+TEST_F(ConvertImagesTest, AFirstImageThatIsTornDoesNotSayHowLargeTheOthersAre) {
+  const ExampleBuilder good = Image(1, MakePng(1, 2));
+  ConvertOptions options =
+      FromExamples({Image(0, MakePng(3, 4) + "torn"), good, good}, ConvertFormat::kIdx);
+  options.codec = std::make_shared<FakeCodec>("");
+  options.on_damage = ConvertDamage::kSkip;
+  const auto report = Convert(options);
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_EQ(report->num_records, 2u);
+  EXPECT_EQ(report->num_left_out, 1u);
+}
+
 TEST_F(ConvertImagesTest, ImagesThatAreEncodedAnewBringTheirFacts) {
   ConvertOptions options = FromFolder(Folder(), ConvertFormat::kTfRecord, "t");
   options.codec = std::make_shared<FakeCodec>("fake");
@@ -218,6 +254,41 @@ TEST_F(ConvertImagesTest, ImagesThatAreEncodedAnewBringTheirFacts) {
     EXPECT_THAT(examples[0].at("image/width").ints, ElementsAre(20));
     EXPECT_THAT(examples[1].at("image/encoded").bytes, ElementsAre(MakePng(5, 6)));
     EXPECT_THAT(examples[1].at("image/height").ints, ElementsAre(5));
+  }
+}
+
+// It may be a good image: to leave it out would lose it.
+TEST_F(ConvertImagesTest, AnImageThatThereIsNoMemoryForIsNotSkipped) {
+  const std::string png = MakePng(1, 2);
+  const auto expect = [&](const std::vector<ExampleBuilder>& examples, ConvertFormat to,
+                          const std::string& recoding, std::optional<ConvertCheck> check) {
+    ConvertOptions options = FromExamples(examples, to);
+    options.codec = std::make_shared<FakeCodec>(recoding);
+    options.check_images = check;
+    options.on_damage = ConvertDamage::kSkip;
+    int num_told = 0;
+    options.tell_bad = [&](const absl::Status&) { ++num_told; };
+    options.quarantine_file = Path("bad.jsonl");
+    EXPECT_MESSAGE(Error(options, absl::StatusCode::kResourceExhausted));
+    EXPECT_EQ(num_told, 0);
+    EXPECT_EQ(ReadFile(Path("bad.jsonl")), "");
+  };
+  const ExampleBuilder good = Image(0, png);
+  const ExampleBuilder hungry = Image(0, png + "hungry");
+  expect({good, hungry}, ConvertFormat::kTfRecord, "fake", std::nullopt);
+  expect({good, hungry}, ConvertFormat::kCsv, "", ConvertCheck::kDecode);
+  expect({good, hungry}, ConvertFormat::kIdx, "", std::nullopt);
+  expect({hungry, good}, ConvertFormat::kCsv, "fake", std::nullopt);
+}
+
+// Also in the record that is shown to the output before any chunk.
+TEST_F(ConvertImagesTest, WithoutMemoryAConversionEndsWithAnError) {
+  const ExampleBuilder greedy = Image(0, "greedy");
+  for (const ConvertFormat to : {ConvertFormat::kCsv, ConvertFormat::kTfRecord}) {
+    ConvertOptions options = FromExamples({greedy, greedy}, to);
+    options.codec = std::make_shared<FakeCodec>("fake");
+    options.on_damage = ConvertDamage::kSkip;
+    EXPECT_EQ(Convert(options).status().code(), absl::StatusCode::kResourceExhausted);
   }
 }
 

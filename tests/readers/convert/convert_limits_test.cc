@@ -179,6 +179,39 @@ TEST_F(ConvertLimitsTest, ColumnsHaveNamesThatASchemaCanSay) {
   Run(Options(ConvertFormat::kTfRecord, {Examples({colon})}, ConvertFormat::kCsv, "colon"));
 }
 
+// Such a schema fits no record: it is the options that are wrong, not the data.
+TEST_F(ConvertLimitsTest, ASchemaThatTheOutputCannotHoldIsToldOnce) {
+  const std::string in = Write("in.jsonl", "{\"N\":1}\n{\"N\":2}\n");
+  const auto expect = [&](ConvertFormat to, const std::string& schema, const std::string& name) {
+    ConvertOptions options = Options(ConvertFormat::kJsonLines, {in}, to);
+    options.schema = Schema(schema);
+    if (!name.empty()) options.features = {{"N", name}};
+    options.on_damage = ConvertDamage::kSkip;
+    int num_told = 0;
+    options.tell_bad = [&](const absl::Status&) { ++num_told; };
+    const absl::Status error = Error(options);
+    EXPECT_MESSAGE(error);
+    EXPECT_FALSE(GetRecordError(error).has_value());
+    EXPECT_EQ(num_told, 0);
+  };
+  expect(ConvertFormat::kCsv, "N:int64", "a,b");
+  expect(ConvertFormat::kJsonLines, "N:int64", "a,b");
+  expect(ConvertFormat::kTar, "N:int64", "");
+  expect(ConvertFormat::kImages, "N:int64", "");
+}
+
+// A record may be without what the output cannot hold.
+TEST_F(ConvertLimitsTest, AnOptionalFeatureIsJudgedWhereItIs) {
+  const std::string in = Write("in.jsonl", "{\"a\":1,\"N\":1}\n{\"a\":2}\n");
+  ConvertOptions options = Options(ConvertFormat::kJsonLines, {in}, ConvertFormat::kTar);
+  options.schema = Schema("a:int64,N:int64?");
+  options.on_damage = ConvertDamage::kSkip;
+  const auto report = Convert(options);
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_EQ(report->num_records, 1u);
+  EXPECT_EQ(report->num_left_out, 1u);
+}
+
 // Random Examples through formats: each comes back the same, or is refused.
 TEST_F(ConvertLimitsTest, RandomExamplesComeBackOrAreRefused) {
   std::mt19937_64 random(7);

@@ -78,7 +78,7 @@ TEST_F(ConvertWorkTest, FetchesThatNeedItAreInOrder) {
 
 TEST_F(ConvertWorkTest, WithoutMemoryItEndsWithAnErrorOnEveryThread) {
   enum Place { kFetch, kEncode, kWrite };
-  for (const int threads : {2, 6}) {
+  for (const int threads : {1, 2, 6}) {
     for (const Place place : {kFetch, kEncode, kWrite}) {
       num_written_ = 0;
       ChunkWork work = Work(50);

@@ -1,5 +1,6 @@
 // Files that read by themselves, behind the pread engine.
 #include <future>
+#include <new>
 
 #include "base/mutex.h"
 #include "readers/read_engine.h"
@@ -47,6 +48,17 @@ class StartingFile : public FakeFile {
   mutable std::vector<std::function<void(const absl::Status&)>> started_ MILLRACE_GUARDED_BY(mu_);
 };
 
+// Has no memory to start a read.
+class PoorFile : public FakeFile {
+ public:
+  PoorFile() : FakeFile("0123456789") {}
+
+  bool starts_reads() const override { return true; }
+  bool StartRead(uint64_t, std::span<std::byte>, std::function<void(absl::Status)>) const override {
+    throw std::bad_alloc();
+  }
+};
+
 ReadRequest RequestTo(std::shared_ptr<const RandomAccessFile> file, uint64_t offset,
                       std::string& out) {
   return {std::move(file), offset, std::as_writable_bytes(std::span(out))};
@@ -84,6 +96,26 @@ TEST(StartedReadsTest, WhatAFileDoesNotStartIsReadByAThread) {
   file->End(0);
   EXPECT_THAT(promise.get_future().get(), SizeIs(2));
   EXPECT_EQ(a + b, "6712");
+}
+
+// What was started fills its bytes, so the caller must not be left before that has ended.
+TEST(StartedReadsTest, WithoutMemoryToStartTheOthersEndFirst) {
+  const auto engine = MakePreadEngine(1).value();
+  const auto file = std::make_shared<StartingFile>(10);
+  const auto poor = std::make_shared<PoorFile>();
+  std::string a(2, '.'), b(2, '.'), c(2, '.');
+  std::vector<absl::Status> statuses;
+  engine->Submit({RequestTo(file, 0, a), RequestTo(poor, 2, b), RequestTo(file, 4, c)},
+                 [&](std::vector<absl::Status> all) { statuses = std::move(all); });
+  EXPECT_EQ(file->num_started(), 2u);
+  file->End(0);
+  EXPECT_THAT(statuses, SizeIs(0));
+  file->End(0);
+  ASSERT_THAT(statuses, SizeIs(3));
+  EXPECT_TRUE(statuses[0].ok());
+  EXPECT_EQ(statuses[1].code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_TRUE(statuses[2].ok());
+  EXPECT_EQ(a + c, "0145");
 }
 
 TEST(StartedReadsTest, TheFileIsLetGoBeforeDone) {

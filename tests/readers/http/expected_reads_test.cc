@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <new>
 #include <string>
 #include <utility>
 #include <vector>
@@ -25,6 +26,7 @@ class HandFedFile : public FetchedFile {
  public:
   void Fetch(uint64_t offset, std::span<std::byte> out,
              std::function<void(absl::Status)> done) const override {
+    if (no_memory_) throw std::bad_alloc();
     asked_.emplace_back(offset, out.size());
     under_way_.push_back({offset, out, std::move(done)});
   }
@@ -43,6 +45,8 @@ class HandFedFile : public FetchedFile {
   void LandAll() {
     while (!under_way_.empty()) LandOne();
   }
+  // From now on there is memory for a fetch, or there is none.
+  void LoseMemory(bool lost) { no_memory_ = lost; }
   std::string Bytes(uint64_t offset, size_t size) const { return text_.substr(offset, size); }
 
  private:
@@ -52,6 +56,7 @@ class HandFedFile : public FetchedFile {
     std::function<void(absl::Status)> done;
   };
   const std::string text_ = PatternText(10'000);
+  bool no_memory_ = false;
   mutable std::vector<std::pair<uint64_t, size_t>> asked_;
   mutable std::vector<UnderWay> under_way_;
 };
@@ -148,6 +153,25 @@ TEST_F(ExpectedReadsTest, WhatHasNoRoomWaitsUntilGroupsAreForgotten) {
   reads_.Forget(0);
   EXPECT_THAT(file_.asked(),
               ElementsAre(Pair(0, 100), Pair(1000, 100), Pair(2000, 100), Pair(3000, 100)));
+}
+
+// The thread that lands ranges is the client's, which nothing may get out of.
+TEST_F(ExpectedReadsTest, ARangeWithoutMemoryToAskForItWaits) {
+  reads_.SetLimit(250);
+  Expect(0, {{0, 100}, {1000, 100}});
+  Expect(1, {{2000, 100}, {3000, 100}});
+  file_.LoseMemory(true);
+  file_.LandOne(absl::UnavailableError("gone"));
+  Read read;
+  EXPECT_FALSE(Start(2000, 100, read)) << "it is read by itself";
+  file_.LoseMemory(false);
+  EXPECT_TRUE(Start(2000, 100, read));
+  reads_.Forget(0);
+  EXPECT_THAT(file_.asked(),
+              ElementsAre(Pair(0, 100), Pair(1000, 100), Pair(2000, 100), Pair(3000, 100)))
+      << "room is counted as if the failed fetches had never been";
+  file_.LandAll();
+  EXPECT_EQ(read.out, file_.Bytes(2000, 100));
 }
 
 TEST_F(ExpectedReadsTest, ARangeAboveTheLimitComesAlone) {

@@ -2,6 +2,10 @@
 
 #include <gmock/gmock.h>
 
+#include <filesystem>
+#include <fstream>
+
+#include "absl/strings/str_format.h"
 #include "base/record_error.h"
 #include "tests/messages.h"
 #include "tests/readers/image_fixtures.h"
@@ -210,6 +214,19 @@ TEST_F(FolderTest, DamagedImagesNameTheFile) {
 
 class TarTest : public testing::Test {
  protected:
+  static constexpr uint64_t kTooLarge = (uint64_t{1} << 30) + 512;
+
+  // The header of a file of that size, whose bytes do not follow.
+  std::string TarHeader(const std::string& name, uint64_t size) {
+    WriteTar(folder_ / "header.tar", {{name, ""}});
+    std::string header = ReadFile(folder_ / "header.tar").substr(0, 512);
+    header.replace(124, 11, absl::StrFormat("%011o", size));
+    header.replace(148, 8, "        ");
+    uint32_t sum = 0;
+    for (const char c : header) sum += static_cast<uint8_t>(c);
+    header.replace(148, 7, absl::StrFormat("%06o", sum) + std::string(1, '\0'));
+    return header;
+  }
   Opened Open(const ImageTarOptions& options = {}) { return OpenImageTar(path_, options); }
   NamedBytes Files() {
     return {{"./train/dog/2.jpg", MakeJpeg(3, 4)},
@@ -261,6 +278,26 @@ TEST_F(TarTest, RandomAccessReadsInAnyOrderWithinItsMemory) {
   EXPECT_EQ((*source)->Read(0)->encoded, MakeJpeg(3, 4));
   EXPECT_THAT(Open({.labels = {}, .random_access = true, .max_memory_bytes = 100}),
               FailsWith(absl::StatusCode::kResourceExhausted, "extract it"));
+}
+
+// In the order of the archive and in another.
+TEST_F(TarTest, AnImageThatIsTooLargeIsAnErrorOfItsOwn) {
+  WriteTar(path_, {{"cat/1.png", MakePng(5, 6)}, {"dog/1.jpg", MakeJpeg(7, 8)}});
+  const std::string rest = ReadFile(path_);
+  WriteFile(path_, TarHeader("cat/0.png", kTooLarge));
+  std::filesystem::resize_file(path_, 512 + kTooLarge);  // a hole, of zeros
+  std::ofstream(path_, std::ios::app | std::ios::binary) << rest;
+  for (const bool random_access : {false, true}) {
+    const Opened source =
+        Open({.labels = {}, .random_access = random_access, .max_memory_bytes = 1 << 20});
+    ASSERT_TRUE(source.ok()) << source.status();
+    const absl::Status error = (*source)->Read(0).status();
+    EXPECT_MESSAGE(error, random_access ? "any_order" : "in_order");
+    ASSERT_TRUE(GetRecordError(error).has_value());
+    EXPECT_EQ(GetRecordError(error)->ordinal, 0);
+    EXPECT_EQ((*source)->Read(1)->filename, "cat/1.png");
+    EXPECT_EQ((*source)->Read(2)->encoded, MakeJpeg(7, 8));
+  }
 }
 
 TEST_F(TarTest, EveryCutIsAnErrorOrTheEntriesBeforeIt) {

@@ -239,5 +239,13 @@ TEST_F(LocalFileTest, OnlyRegularFilesOpen) {
   EXPECT_EQ(OpenFile(folder_ / "absent").status().code(), absl::StatusCode::kNotFound);
 }
 
+TEST(CompressionEndingTest, OneIsTakenOffButNotAllOfAName) {
+  EXPECT_EQ(WithoutCompressionEnding("a.tsv.gz"), "a.tsv");
+  EXPECT_EQ(WithoutCompressionEnding("a.tsv.zlib"), "a.tsv");
+  EXPECT_EQ(WithoutCompressionEnding("a.gz.zst"), "a.gz");
+  EXPECT_EQ(WithoutCompressionEnding("a.tsv"), "a.tsv");
+  EXPECT_EQ(WithoutCompressionEnding(".gz"), ".gz");
+}
+
 }  // namespace
 }  // namespace millrace::readers

@@ -1,6 +1,7 @@
 #include "readers/view_record.h"
 
 #include <gmock/gmock.h>
+#include <sys/resource.h>
 
 #include <string>
 #include <vector>
@@ -85,6 +86,32 @@ TEST_F(ViewRecordTest, NamesTellWhatFilesHold) {
   ASSERT_TRUE((*writer)->Write(example.Serialize()).ok());
   ASSERT_TRUE((*writer)->Close().ok());
   EXPECT_THAT(NamesIn(folder_ / "a.tfrecord"), ElementsAre("n "));
+}
+
+// The system has no file left to give: that is no damage of the image.
+TEST_F(ViewRecordTest, AnImageThatTheSystemCannotOpenIsNotDamaged) {
+  Write("images/cat/1.png", MakePng(2, 3));
+  Write("images/cat/2.png", MakePng(2, 3));
+  rlimit usual = {};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &usual), 0);
+  int num_damaged = 0;
+  const ScanVisitor visitor = {.on_record =
+                                   [&](const ScannedRecord&) {
+                                     const rlimit none = {.rlim_cur = 0,
+                                                          .rlim_max = usual.rlim_max};
+                                     EXPECT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
+                                     return true;
+                                   },
+                               .on_damage =
+                                   [&](const absl::Status&) {
+                                     ++num_damaged;
+                                     return true;
+                                   }};
+  const ScanFacts facts = Scan(folder_ / "images", {}, visitor);
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &usual), 0);
+  EXPECT_EQ(facts.unreadable.code(), absl::StatusCode::kResourceExhausted) << facts.unreadable;
+  EXPECT_FALSE(facts.whole);
+  EXPECT_EQ(num_damaged, 0);
 }
 
 TEST_F(ViewRecordTest, AHeaderNamesTheCells) {
