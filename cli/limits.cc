@@ -36,8 +36,9 @@ void ShrinkStacks(uint64_t limit) {
 
 }  // namespace
 
-void MakeErrorsOfLimits() {
-  std::signal(SIGXFSZ, SIG_IGN);
+void IgnoreFileSizeSignal() { std::signal(SIGXFSZ, SIG_IGN); }
+
+void LimitData() {
   const std::optional<uint64_t> memory = ReadMemoryLimit();
   rlimit data{};
   if (!memory.has_value() || ::getrlimit(RLIMIT_DATA, &data) != 0) return;

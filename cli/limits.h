@@ -3,13 +3,16 @@
 
 namespace millrace::cli {
 
-// Makes errors of what the system would end the process for:
-//   - a file that grows over RLIMIT_FSIZE: the write fails, and no signal comes (SIGXFSZ);
-//   - memory over the cgroup's limit: the process' data is limited to as much (RLIMIT_DATA), and an
-//     allocation fails where the kernel would kill. Stacks of threads, which count as a whole,
-//     become smaller then.
-// Called once, before there are threads.
-void MakeErrorsOfLimits();
+// These make errors of what the system would end the process for. Each is called at most once,
+// before there are threads.
+
+// A file that grows over RLIMIT_FSIZE: the write fails, and no signal comes (SIGXFSZ).
+void IgnoreFileSizeSignal();
+// Memory over the cgroup's limit: the process' data is limited to as much (RLIMIT_DATA), and an
+// allocation fails where the kernel would kill. Stacks of threads, which count as a whole, become
+// smaller then. Not for a process that opens CUDA or MPI: their drivers map far more data than they
+// touch, and all of it counts.
+void LimitData();
 
 }  // namespace millrace::cli
 

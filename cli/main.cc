@@ -53,8 +53,11 @@ int Main(int argc, char** argv) {
                    VersionText);
   Command top = line.top();
   top.Footer(kFooter);
-  Command records =
-      top.AddCommand("records", "Convert, inspect, verify, print, split and merge record files");
+  // The commands that work on the CPU alone.
+  Command reading = top.With(LimitData);
+  Command streaming = pipeline::HasDeviceParts() ? top : reading;
+  Command records = reading.AddCommand(
+      "records", "Convert, inspect, verify, print, split and merge record files");
   AddConvert(records);
   AddInspect(records);
   AddIndex(records);
@@ -64,10 +67,10 @@ int Main(int argc, char** argv) {
   AddSplit(records);
   AddMerge(records);
   AddSample(records);
-  AddExplain(top);
-  AddRun(top);
-  AddShow(top);
-  AddAudit(top);
+  AddExplain(reading);
+  AddRun(streaming);
+  AddShow(streaming);
+  AddAudit(reading);
   AddBench(top);
   AddTrain(top);
   return line.Run(argc, argv);
@@ -77,7 +80,7 @@ int Main(int argc, char** argv) {
 }  // namespace millrace::cli
 
 int main(int argc, char** argv) {
-  millrace::cli::MakeErrorsOfLimits();
+  millrace::cli::IgnoreFileSizeSignal();
   try {
     return millrace::cli::AfterOutput(millrace::cli::Main(argc, argv));
   } catch (...) {

@@ -157,6 +157,9 @@ class DeviceFeed {
 // Returns the devices that this build can feed, for people to read: "cuda 12.4" (the version of the
 // runtime), or "none built in". Needs no driver.
 std::string BuiltInDevices();
+// True if this build can feed a device. Then a pipeline opens the driver, where there is one: its
+// batches lie in page-locked memory.
+bool HasDeviceParts();
 
 }  // namespace millrace::pipeline
 

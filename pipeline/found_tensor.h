@@ -2,6 +2,7 @@
 #define MILLRACE_PIPELINE_FOUND_TENSOR_H_
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -75,21 +76,24 @@ absl::Status NoTensor(std::string_view name, std::span<const std::string> names)
 [[noreturn]] void AbortOver(const absl::Status& status);
 
 // A tensor that was looked for by its name, as View (TensorView or ConstTensorView). If there is
-// none, `data` is null. What as<T>() returns is always what was asked for: a name that is missing,
-// and a dtype that is not T's, end the process with a message that names them.
+// none, `data` is null, and no text is made until Check or as<T>() is called. What as<T>() returns
+// is always what was asked for: a name that is missing, and a dtype that is not T's, end the
+// process with a message that names them.
 template <typename View>
 class FoundTensor : public View {
  public:
   // `name` lives as long as the tensor.
   FoundTensor(const View& view, std::string_view name) : View(view), name_(name) {}
-  explicit FoundTensor(absl::Status missing) : missing_(std::move(missing)) {}
+  // None of `names`, which live as long as the batch, is `name`.
+  FoundTensor(std::string name, std::span<const std::string> names)
+      : missing_(std::move(name)), names_(names) {}
 
   // OK if as<T>() returns the elements.
   //   NOT_FOUND         there is no tensor of that name
   //   INVALID_ARGUMENT  its elements are no T
   template <typename T>
   absl::Status Check() const {
-    if (!missing_.ok()) return missing_;
+    if (missing_.has_value()) return NoTensor(*missing_, names_);
     return CheckElement(Element<T>::Is(this->dtype), Element<T>::kName, name_, *this);
   }
   template <typename T>
@@ -100,7 +104,8 @@ class FoundTensor : public View {
 
  private:
   std::string_view name_;
-  absl::Status missing_;  // OK: there is one
+  std::optional<std::string> missing_;  // the name that none has; nullopt: there is a tensor
+  std::span<const std::string> names_;  // that there are, if it is missing
 };
 
 }  // namespace millrace::pipeline

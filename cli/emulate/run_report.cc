@@ -2,6 +2,7 @@
 
 #include <cstdio>
 #include <nlohmann/json.hpp>
+#include <string>
 #include <string_view>
 
 #include "absl/strings/str_format.h"
@@ -10,6 +11,7 @@
 #include "base/status.h"
 #include "base/text.h"
 #include "cli/emulate/accelerator.h"
+#include "readers/record_source.h"
 
 namespace millrace::cli {
 namespace {
@@ -36,13 +38,16 @@ std::string UtilisationText(const StepSums& steps) {
 }
 
 void PrintFetch(const FetchMet& fetch) {
-  constexpr double kMost = 1.5;
   const std::optional<double> ratio = fetch.ratio();
   if (!ratio.has_value()) return;
+  const std::string too_many =
+      *ratio > readers::kMostFetched
+          ? absl::StrFormat(", more than %g: see `fetch` in millrace explain",
+                            readers::kMostFetched)
+          : "";
   absl::PrintF("fetched %s for %s of records: %.2f bytes for each%s\n",
                BytesText(static_cast<double>(fetch.fetched_bytes)),
-               BytesText(static_cast<double>(fetch.record_bytes)), *ratio,
-               *ratio > kMost ? ", more than 1.5: see `fetch` in millrace explain" : "");
+               BytesText(static_cast<double>(fetch.record_bytes)), *ratio, too_many);
 }
 
 void PrintAccelerators(const RunFlags& flags, const RunReport& report) {

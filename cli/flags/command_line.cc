@@ -124,9 +124,13 @@ Flag Flag::OneOf(std::vector<std::string> words) {
   return *this;
 }
 
+Command Command::With(std::function<void()> before) const {
+  return Command(app_, chosen_, std::move(before));
+}
+
 Command Command::AddCommand(const std::string& name, const std::string& about) {
   app_->require_subcommand(1);
-  return Command(app_->add_subcommand(name, about), chosen_);
+  return Command(app_->add_subcommand(name, about), chosen_, before_);
 }
 
 template <typename T>
@@ -165,7 +169,12 @@ void Command::AddSwitch(const std::string& name, std::function<void(bool)> set,
 void Command::Footer(const std::string& text) { app_->footer(text); }
 
 void Command::Do(Action action) {
-  app_->callback([chosen = chosen_, action = std::move(action)] { *chosen = action; });
+  app_->callback([chosen = chosen_, before = before_, action = std::move(action)] {
+    *chosen = [before, action] {
+      if (before) before();
+      return action();
+    };
+  });
 }
 
 CommandLine::CommandLine(const std::string& name, const std::string& about,

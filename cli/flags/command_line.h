@@ -6,6 +6,7 @@
 #include <limits>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace CLI {
@@ -52,8 +53,12 @@ class Flag {
 // A view of one command of a CommandLine.
 class Command {
  public:
-  Command(CLI::App* app, Action* chosen) : app_(app), chosen_(chosen) {}
+  Command(CLI::App* app, Action* chosen, std::function<void()> before = {})
+      : app_(app), chosen_(chosen), before_(std::move(before)) {}
 
+  // Returns a view of this command: the actions of the commands that are added to it, and of
+  // theirs, call `before` first.
+  Command With(std::function<void()> before) const;
   // Adds a subcommand; the user must then choose one of them.
   Command AddCommand(const std::string& name, const std::string& about);
 
@@ -78,6 +83,7 @@ class Command {
  private:
   CLI::App* app_;
   Action* chosen_;
+  std::function<void()> before_;  // empty: nothing is called before the action
 };
 
 // Thread-compatible.

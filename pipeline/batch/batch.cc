@@ -1,6 +1,7 @@
 #include "pipeline/batch.h"
 
 #include <algorithm>
+#include <string>
 
 #include "pipeline/batch/data.h"
 
@@ -40,7 +41,7 @@ Shape Batch::row_shape(size_t i, int64_t row) const {
 FoundTensor<ConstTensorView> Batch::Find(std::string_view name) const {
   const auto names = this->names();
   const auto it = std::ranges::find(names, name);
-  if (it == names.end()) return FoundTensor<ConstTensorView>(NoTensor(name, names));
+  if (it == names.end()) return {std::string(name), names};
   return {tensor(static_cast<size_t>(it - names.begin())), *it};
 }
 

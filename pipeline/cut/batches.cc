@@ -69,16 +69,19 @@ bool LaneSettler::FillLane(BatchLane& lane) {
 
 void LaneSettler::CountLane(BatchLane& lane) {
   if (lane.done || lane.num_rows > 0) return;
+  lane.first_epoch.reset();
   lane.first_position = lane.lane.used_position();
   lane.num_rows = lane.lane.Count(RowsOfLane(0));
   lane.done = lane.num_rows < RowsOfLane(0);
 }
 
 // The epoch of a lane's first row in the open batch. REQUIRES: the lane has a row there.
-uint64_t LaneSettler::FirstEpoch(uint64_t index) const {
-  const BatchLane& lane = At(index);
-  const bool counted = options_.counts && !lane.own;
-  return counted ? options_.epoch_of(index, lane.first_position) : lane.first_epoch;
+uint64_t LaneSettler::FirstEpoch(uint64_t index) {
+  BatchLane& lane = At(index);
+  if (!lane.first_epoch.has_value()) {
+    lane.first_epoch = options_.epoch_of(index, lane.first_position);
+  }
+  return *lane.first_epoch;
 }
 
 bool LaneSettler::FillFromBuckets(BatchLane& lane) {
@@ -152,7 +155,7 @@ void LaneSettler::CloseBatch() {
   closed_.push_back(*std::move(batch));
 }
 
-ClosedBatch LaneSettler::Assemble() const {
+ClosedBatch LaneSettler::Assemble() {
   ClosedBatch batch;
   batch.index = next_index_;
   batch.pass = pass_;

@@ -48,7 +48,8 @@ class LaneSettler final : public Settler {
     // The lane's part of the open batch.
     bool done = false;  // true if the lane has no more rows in this pass
     uint64_t num_rows = 0;
-    uint64_t first_epoch = 0;        // the epoch of the first row, if the lane is looked at
+    // The epoch of the first row; nullopt: the lane is only counted, and it was not asked for.
+    std::optional<uint64_t> first_epoch = std::nullopt;
     uint64_t first_position = 0;     // the position of the first row, if the lane is only counted
     size_t bucket = 0;               // kBucket: the bucket of the rows, with num_rows > 0
     RowBuffer rows;                  // the rows, only if `own`
@@ -80,19 +81,19 @@ class LaneSettler final : public Settler {
   bool FillOpenBatch();
   bool FillLane(BatchLane& lane);
   void CountLane(BatchLane& lane);
-  uint64_t FirstEpoch(uint64_t lane) const;
+  uint64_t FirstEpoch(uint64_t lane);
   bool FillFromBuckets(BatchLane& lane);
   size_t BucketOf(LaneRow& row, const int64_t* extents) const;
   void CloseBucket(BatchLane& lane, size_t bucket);
   void CloseBatch();
-  ClosedBatch Assemble() const;
+  ClosedBatch Assemble();
   void AppendRows(uint64_t lane, int64_t slot, int64_t num_slots, ClosedBatch& batch) const;
   Slots OwnSlots() const;
   int64_t SlotsBefore(uint64_t lane) const;
   int64_t SlotsOf(const BatchLane& lane) const;
   int64_t PadTo() const;
   void DropBeside(const Slots& slots);
-  std::optional<uint64_t> OpenEpoch() const;
+  std::optional<uint64_t> OpenEpoch();
   void ClearOpenBatch();
   void Apply(BatchCounter::After after);
 

@@ -245,7 +245,7 @@ std::vector<uint64_t> LaneSettler::TakeDropped() {
 }
 
 // The epoch of the batch that is being filled; nullopt if it is not sure to be delivered.
-std::optional<uint64_t> LaneSettler::OpenEpoch() const {
+std::optional<uint64_t> LaneSettler::OpenEpoch() {
   if (is_bucket() || plan_.batch.drop_remainder || !counter_.NextIsDelivered()) return std::nullopt;
   for (uint64_t index = settled_.first; index < settled_.end; ++index) {
     if (At(index).num_rows > 0) return FirstEpoch(index);

@@ -69,11 +69,12 @@ struct SettlerOptions {
   // True if the input goes on until EndInput says where it ends, and each record is given back by
   // itself (TakeDropped). Every rank settles all lanes.
   bool grows = false;
-  // True if lanes are free (LanesAreFree, order/order.h): then the lanes of other ranks are counted
-  // and not looked at, and a state tells of `token_lanes` lanes, however many there are.
+  // True if lanes are free (LanesAreFree, plan/physical.h): then the lanes of other ranks are
+  // counted and not looked at, and a state tells of `token_lanes` lanes, however many there are.
   bool counts = false;
   uint64_t token_lanes = 1;
-  // The epoch of a lane's element, by its position through all passes; called only if `counts`.
+  // The epoch of a lane's element, by its position through all passes. Called only if `counts`,
+  // once a batch at most, and as a rule for ascending positions.
   std::function<uint64_t(uint64_t lane, uint64_t position)> epoch_of = {};
 };
 

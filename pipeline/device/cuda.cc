@@ -122,4 +122,6 @@ std::string BuiltInDevices() {
   return absl::StrCat("cuda ", version / 1000, ".", version % 1000 / 10);
 }
 
+bool HasDeviceParts() { return true; }
+
 }  // namespace millrace::pipeline

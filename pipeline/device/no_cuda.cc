@@ -11,4 +11,6 @@ absl::StatusOr<std::shared_ptr<Device>> MakeCudaDevice(int) {
 
 std::string BuiltInDevices() { return "none built in"; }
 
+bool HasDeviceParts() { return false; }
+
 }  // namespace millrace::pipeline

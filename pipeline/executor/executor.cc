@@ -26,8 +26,7 @@ int MaxThreads(const ExecutorParts& parts) {
 int64_t StandingBytes(const ExecutorParts& parts, const Scanner* scanner) {
   if (scanner == nullptr) return parts.standing_bytes;
   const size_t extents = scanner->examiner().extents_per_row();
-  return parts.standing_bytes +
-         static_cast<int64_t>(SettlerBytes(parts.plan, extents, parts.order.records().size()));
+  return parts.standing_bytes + static_cast<int64_t>(SettlingBytes(parts, extents));
 }
 
 // Gives bytes back to the budget at once when it ends, also where an exception passes by.
@@ -244,7 +243,7 @@ std::optional<absl::StatusOr<std::optional<Batch>>> Executor::TryNext() {
     Locked lock(*this);
     next = TryNextLocked();
   }
-  fetch_watch_.Look();
+  if (next.has_value()) fetch_watch_.Look();
   return next;
 }
 
@@ -375,11 +374,16 @@ void Executor::RunTask() {
   }
 }
 
-// Ends the stream since `item` threw, and its work is half done. Runs give their places in the
-// budget back when the stream is cleared.
+// Ends the stream since `item` threw, and its work is half done. The runs of a ProcessItem are idle
+// next and may be admitted anew, so their places in the budget go back here; those of all other
+// runs when the stream is cleared.
 void Executor::GiveUp(const absl::Status& error, WorkItem& item) {
   if (auto* const open = std::get_if<OpenItem>(&item)) {
     budget_->Release(std::exchange(open->reserved_bytes, 0));  // 0 once a batch has them
+  } else if (auto* const process = std::get_if<ProcessItem>(&item)) {
+    for (RowsRun* const run : process->runs) {
+      budget_->Release(std::exchange(run->records.reserved_bytes, 0));
+    }
   }
   Locked lock(*this);
   if (!state_.stopped) StopLocked(error);

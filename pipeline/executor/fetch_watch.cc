@@ -1,10 +1,12 @@
 #include "pipeline/executor/fetch_watch.h"
 
 #include <algorithm>
+#include <string>
 
 #include "absl/strings/str_format.h"
 #include "base/bytes_text.h"
 #include "base/status.h"
+#include "readers/http_options.h"
 
 namespace millrace::pipeline {
 namespace {
@@ -13,19 +15,31 @@ Counter* CounterOf(const readers::RecordSource& source, Context& context, const 
   return source.fetches().has_value() ? &context.metrics().counter(name) : nullptr;
 }
 
+std::vector<bool> UrlsOf(const readers::RecordSource& source) {
+  std::vector<bool> is_url;
+  for (const std::string& file : source.files()) is_url.push_back(readers::IsUrl(file));
+  return is_url;
+}
+
 }  // namespace
 
 FetchWatch::FetchWatch(const readers::RecordSource& source, Context& context)
     : source_(source),
       context_(context),
       kept_bytes_(source.fetches().value_or(readers::FetchFacts()).kept_bytes),
+      is_url_(source.fetches().has_value() ? UrlsOf(source) : std::vector<bool>()),
       records_(CounterOf(source, context, "millrace_fetched_record_bytes_total")),
       fetched_(CounterOf(source, context, "millrace_fetched_bytes_total")) {}
 
 void FetchWatch::Read(const RunRecords& records) const {
-  if (records_ == nullptr) return;
-  record_bytes_.fetch_add(static_cast<uint64_t>(RecordBytes(source_, records)),
-                          std::memory_order_relaxed);
+  if (records_ == nullptr || records.alone || records.bytes() == 0) return;
+  uint64_t bytes = 0;
+  for (int64_t column = 0; column < records.columns; ++column) {
+    for (const readers::RecordRef& ref : records.column_refs(column)) {
+      if (is_url_[ref.shard]) bytes += source_.FramedBytes(ref);
+    }
+  }
+  record_bytes_.fetch_add(bytes, std::memory_order_relaxed);
 }
 
 void FetchWatch::Look() {

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <vector>
 
 #include "base/context.h"
 #include "base/metrics.h"
@@ -19,7 +20,7 @@ class FetchWatch {
   // Borrows both for its lifetime. Counts nothing if no shard is behind a URL.
   FetchWatch(const readers::RecordSource& source, Context& context);
 
-  // The records of a run have come.
+  // The records of a run have come. Those that are read again, by themselves, were counted before.
   void Read(const RunRecords& records) const;
   // Brings the counters up to date.
   void Look();
@@ -28,7 +29,8 @@ class FetchWatch {
   // Constant after construction.
   const readers::RecordSource& source_;
   Context& context_;
-  const uint64_t kept_bytes_;  // of blocks, of which there may be that many half read
+  const uint64_t kept_bytes_;       // of blocks, of which there may be that many half read
+  const std::vector<bool> is_url_;  // by shard
   // These synchronise themselves; null: no shard is behind a URL.
   Counter* const records_;
   Counter* const fetched_;

@@ -1,6 +1,8 @@
 #include "pipeline/executor/lookahead.h"
 
 #include <algorithm>
+#include <ranges>
+#include <utility>
 
 #include "pipeline/executor/settling.h"
 
@@ -42,13 +44,33 @@ void Lookahead::Clear() {
 
 void Lookahead::Reach(uint64_t first, uint64_t end) {
   if (!begun_) next_ = parts_.has_cut() ? first : first / parts_.plan.batch.size;
+  if (begun_ && parts_.has_cut() && first > asked_) PassOver(first);
   begun_ = true;
+  asked_ = end;
   const auto has_room = [this] {
     MutexLock lock(mu_);
     return expected_bytes_ + sizes_.chunk_bytes <= sizes_.limit_bytes;
   };
   while ((reached_ < end || has_room()) && Expect()) {
   }
+}
+
+// Gives up the rows between the last Reach and `position`, and begins anew there if it is beyond
+// all that is expected.
+void Lookahead::PassOver(uint64_t position) {
+  std::vector<std::pair<uint64_t, uint64_t>> passed;  // rows [first, second) of each chunk
+  for (uint64_t first = asked_; first < std::min(position, reached_);) {
+    const uint64_t end = first + std::min(LeftInChunk(first), position - first);
+    passed.emplace_back(first, end);
+    first = end;
+  }
+  // From the last ones on, as in Clear.
+  for (const auto& [first, end] : std::views::reverse(passed)) {
+    Read(first, static_cast<int64_t>(end - first));
+  }
+  if (position <= reached_) return;
+  stretch_ = Stretch();
+  next_ = position;
 }
 
 // Expects a chunk; false at the end of the stream.

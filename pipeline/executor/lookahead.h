@@ -34,7 +34,8 @@ class Lookahead {
   void Clear() MILLRACE_EXCLUDES(mu_);
 
   // Expects the rows in front of `end`, and more, as far as there is room. The first call begins at
-  // `first`, without a cut the first row of a batch.
+  // `first`, without a cut the first row of a batch. With a cut, positions between the `end` of the
+  // call before and `first` will not be read: pass 1 passes over the rest of a pass behind a take.
   void Reach(uint64_t first, uint64_t end) MILLRACE_EXCLUDES(mu_);
   // The positions from `position` on that are in its chunk. REQUIRES: it was reached, and its row
   // was not read since.
@@ -60,6 +61,7 @@ class Lookahead {
     uint64_t rows = 0;
   };
 
+  void PassOver(uint64_t position) MILLRACE_EXCLUDES(mu_);
   bool Expect() MILLRACE_EXCLUDES(mu_);
   bool NextRows(Chunk& chunk);
   bool NextStretch();
@@ -82,6 +84,7 @@ class Lookahead {
   OrderMemo memo_;
   bool begun_ = false;
   uint64_t next_ = 0;     // the batch behind `stretch_`, with a cut the position
+  uint64_t asked_ = 0;    // with a cut, the end of the last Reach
   Stretch stretch_;       // the rows that are expected next
   uint64_t reached_ = 0;  // the position behind the last row that is expected
   uint64_t next_group_ = 0;

@@ -23,8 +23,8 @@ namespace millrace::pipeline {
 
 // How records behind URLs are told to the source before they are read (executor/lookahead.h).
 struct LookaheadSizes {
-  uint64_t chunk_bytes =
-      0;  // of records that are expected together; of a shuffle's window the mean
+  // Of records that are expected together; of a shuffle's window the mean.
+  uint64_t chunk_bytes = 0;
   uint64_t limit_bytes = 0;  // of all records that are expected
 };
 

@@ -43,7 +43,7 @@ class Planner {
   // Makes `run`, cleared, the next candidate in place of a damaged row.
   void FillCandidate(const BadRow& bad, OpenBatch& batch, RowsRun& run) const;
 
-  // The records of a run that was cut have come, for the first time.
+  // The records of a run have come, for the first time.
   void NoteRead(RowsRun& run) const { NoteRead(run.position, run.expected_rows); }
   void NoteRead(ScanRun& run) const { NoteRead(run.position, run.expected_rows); }
 

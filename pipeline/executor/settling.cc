@@ -10,6 +10,14 @@
 namespace millrace::pipeline {
 namespace {
 
+// True if the settler counts the lanes of other ranks. Ranks that have the lanes of a token alone
+// take and give tokens of their own where the input has no end.
+bool CountsLanes(const ExecutorParts& parts) {
+  const bool endless = parts.order.records().size() == kInfinite;
+  const bool own_tokens = endless && parts.plan.token_lanes == 0;
+  return LanesAreFree(parts.plan) && parts.world > 1 && !own_tokens;
+}
+
 ClosedBatches TakeClosed(const ExecutorParts& parts, size_t room, MemoryBudget& budget,
                          Settler& settler) {
   ClosedBatches closed;
@@ -49,22 +57,30 @@ absl::StatusOr<std::unique_ptr<Settler>> MakeSettler(const ExecutorParts& parts,
   options.lane_sizes = LaneSizes(parts.plan, elements);
   options.grows = parts.growing != nullptr;
   options.endless = elements == kInfinite && !options.grows;
-  // Ranks that have the lanes of a token alone take and give tokens of their own where the input
-  // has no end.
   const uint64_t token_lanes = parts.plan.token_lanes;
-  const bool own_tokens = options.endless && token_lanes == 0;
-  options.counts = LanesAreFree(parts.plan) && parts.world > 1 && !options.grows && !own_tokens;
+  options.counts = CountsLanes(parts);
   options.token_lanes = token_lanes == 0 ? parts.plan.lanes : token_lanes;
-  options.epoch_of = [&parts](uint64_t lane, uint64_t position) {
-    SampleId id;
-    LaneOrder(parts.order.records(), lane, parts.plan.lanes, LaneBlock(parts.plan))
-        .Fill(position, {&id, 1}, nullptr);
-    return id.epoch;
-  };
+  if (options.counts) {
+    const auto memo = std::make_shared<OrderMemo>(parts.order.records());
+    options.epoch_of = [&parts, memo](uint64_t lane, uint64_t position) {
+      SampleId id;
+      LaneOrder(parts.order.records(), lane, parts.plan.lanes, LaneBlock(parts.plan))
+          .Fill(position, {&id, 1}, memo.get());
+      return id.epoch;
+    };
+  }
   MILLRACE_ASSIGN_OR_RETURN(std::unique_ptr<Settler> settler,
                             Settler::Make(parts.plan, std::move(options)));
   if (!state.empty()) MILLRACE_RETURN_IF_ERROR(settler->Restore(state));
   return settler;
+}
+
+uint64_t SettlingBytes(const ExecutorParts& parts, size_t extents_per_row) {
+  const Order& records = parts.order.records();
+  // Rank 0 has the first rows of every batch, and looks at them.
+  const bool asks_for_epochs = parts.rank > 0 && CountsLanes(parts);
+  return SettlerBytes(parts.plan, extents_per_row, records.size()) +
+         (asks_for_epochs ? records.MemoBytes() : 0);
 }
 
 std::vector<uint64_t> LaneEnds(const ExecutorParts& parts) {

@@ -25,6 +25,10 @@ absl::StatusOr<std::unique_ptr<Settler>> MakeSettler(const ExecutorParts& parts,
                                                      size_t extents_per_row,
                                                      const std::string& state);
 
+// Returns the most memory that the settler of these parts needs, and what tells it epochs.
+// REQUIRES: a cut.
+uint64_t SettlingBytes(const ExecutorParts& parts, size_t extents_per_row);
+
 // Returns the most positions that each lane has, in all passes over the batch stage.
 std::vector<uint64_t> LaneEnds(const ExecutorParts& parts);
 

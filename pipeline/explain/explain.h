@@ -49,6 +49,8 @@ struct StreamCount {
 StreamCount CountAfter(StreamCount count, const std::vector<OrderStep>& steps);
 // Samples of a pass over an order of sources.
 StreamCount CountOf(const OrderPlan& order, const SourceFacts& facts);
+// Samples of a pass over the order of the plan.
+StreamCount CountOfSamples(const PhysicalPlan& physical, const SourceFacts& facts);
 
 // The options of a stage in one line; inputs of a join have lines of their own.
 std::string StageOptionsText(const proto::Stage& stage);

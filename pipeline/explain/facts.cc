@@ -80,11 +80,6 @@ StreamCount CountOfZip(const ZipPlan& zip, const SourceFacts& facts) {
   return least;
 }
 
-StreamCount CountOfSamples(const PhysicalPlan& physical, const SourceFacts& facts) {
-  if (!physical.zip) return CountOf(physical.order, facts);
-  return CountAfter(CountOfZip(*physical.zip, facts), physical.order.steps);
-}
-
 // Rows that are left behind the cut.
 StreamCount CountBehindCut(StreamCount count, const CutPlan& cut) {
   for (const ExamineStep& step : cut.examine) {
@@ -188,6 +183,11 @@ StreamCount CountOf(const OrderPlan& order, const SourceFacts& facts) {
   const SourceFacts::Source& source = facts.sources[order.source];
   const uint64_t records = source.selected.value_or(source.records);
   return CountAfter(source.known ? StreamCount{records} : StreamCount::Unknown(), order.steps);
+}
+
+StreamCount CountOfSamples(const PhysicalPlan& physical, const SourceFacts& facts) {
+  if (!physical.zip) return CountOf(physical.order, facts);
+  return CountAfter(CountOfZip(*physical.zip, facts), physical.order.steps);
 }
 
 std::vector<std::vector<OrderStep>> StepsOfSources(const PhysicalPlan& physical,

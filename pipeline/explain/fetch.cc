@@ -2,6 +2,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/bytes_text.h"
 #include "pipeline/explain/explain.h"
@@ -20,9 +21,20 @@ double FetchedFor(double place, double stride, double block) {
   return std::max(1.0, std::min(stride / place, (place + block) / place));
 }
 
+// The ranks that share the records of a batch. With a cut each looks at those of all, unless lanes
+// are free or its own lanes tell it all (SettlerOptions::endless).
+int RanksThatShare(const PhysicalPlan& physical, const SourceFacts& facts) {
+  if (!physical.cut || LanesAreFree(physical)) return facts.world;
+  const bool has_take = std::ranges::find(physical.cut->settle, SettleStep::Kind::kTake,
+                                          &SettleStep::kind) != physical.cut->settle.end();
+  const bool own_lanes = !CountOfSamples(physical, facts).count && !has_take &&
+                         physical.batch.kind != BatchSpec::Kind::kBucket;
+  return own_lanes ? facts.world : 1;
+}
+
 // Bytes fetched by bytes of records, where `steps` lie between the records and the batch.
 double OfBlocks(const std::vector<OrderStep>& steps, double record,
-                const readers::FetchFacts& fetches, double rows, int world) {
+                const readers::FetchFacts& fetches, double rows, int ranks) {
   const auto block = static_cast<double>(fetches.block_bytes);
   double fetched = 1;
   double stride = record;  // between two records that follow each other in the order
@@ -34,7 +46,7 @@ double OfBlocks(const std::vector<OrderStep>& steps, double record,
     }
   }
   const double batch = std::max(rows, 1.0) * stride;
-  return fetched * FetchedFor(batch / world, batch, block);
+  return fetched * FetchedFor(batch / ranks, batch, block);
 }
 
 const OrderStep* BlockShuffleOf(const std::vector<OrderStep>& steps) {
@@ -72,6 +84,7 @@ std::string BlocksText(const readers::FetchFacts& fetches, double fetched) {
 
 std::string FetchText(const PhysicalPlan& physical, const SourceFacts& facts) {
   const std::vector<std::vector<OrderStep>> steps = StepsOfSources(physical, facts.sources.size());
+  const int ranks = RanksThatShare(physical, facts);
   std::string text;
   for (size_t i = 0; i < facts.sources.size(); ++i) {
     const SourceFacts::Source& source = facts.sources[i];
@@ -81,7 +94,7 @@ std::string FetchText(const PhysicalPlan& physical, const SourceFacts& facts) {
     const bool single = source.fetches->single;
     const double fetched = single ? 1
                                   : OfBlocks(steps[i], record, *source.fetches,
-                                             static_cast<double>(physical.batch.size), facts.world);
+                                             static_cast<double>(physical.batch.size), ranks);
     absl::StrAppendFormat(&text, "  fetch   %.2f bytes for each byte of records: %s  [%s]\n",
                           fetched,
                           single ? SingleText(physical, source, steps[i], record, facts.world)

@@ -11,8 +11,8 @@ namespace {
 
 using Wide = unsigned __int128;
 
-constexpr uint64_t kBudgetShare = 2;  // windows take at most one part in so many of the budget
-constexpr uint64_t kWindows = 2;      // the one that is read, and the next
+constexpr uint64_t kBudgetPart = 2;  // windows take at most one part in so many of the budget
+constexpr uint64_t kWindows = 2;     // the one that is read, and the next
 // Chunks of an order without windows: while some are read, others are on their way.
 constexpr uint64_t kChunks = 8;
 // Of an order whose records lie side by side where chunks are large.
@@ -57,7 +57,7 @@ absl::Status TooLarge(const ExecutorParts& parts, uint64_t window_bytes, uint64_
       "stage \"", step.stage, "\": over HTTP each block is fetched once, and two windows of ",
       parts.order.records().WindowSize(), " records are kept for that: ", windows,
       " B, and half of the memory budget is ", most_bytes, " B; take ", smaller,
-      ", or a memory_budget_bytes of at least ", Clamped(Wide{kBudgetShare} * windows)));
+      ", or a memory_budget_bytes of at least ", Clamped(Wide{kBudgetPart} * windows)));
 }
 
 }  // namespace
@@ -72,7 +72,7 @@ absl::StatusOr<std::optional<LookaheadSizes>> SizesOfLookahead(const ExecutorPar
                           .limit_bytes = fetches->kept_bytes};
   }
   const uint64_t window = WindowBytes(parts, mean_record_bytes);
-  const auto most = static_cast<uint64_t>(parts.context->memory_budget_bytes()) / kBudgetShare;
+  const auto most = static_cast<uint64_t>(parts.context->memory_budget_bytes()) / kBudgetPart;
   if (window > most / kWindows) return TooLarge(parts, window, most);
   // Windows differ by a few records.
   const uint64_t limit = std::min(most, kWindows * (window + window / 8));

@@ -70,7 +70,7 @@ absl::StatusOr<std::vector<std::unique_ptr<BatchOp>>> MakeBatchOps(const Physica
 }
 
 // Deals as many lanes as the world needs, where the plan leaves that free.
-absl::Status DealLanes(const OpenOptions& options, bool grows, PhysicalPlan& plan) {
+absl::Status DealLanes(const OpenOptions& options, PhysicalPlan& plan) {
   const auto world = static_cast<uint64_t>(options.world);
   const uint64_t smallest = SmallestBatch(plan);
   if (world > smallest) {
@@ -79,8 +79,7 @@ absl::Status DealLanes(const OpenOptions& options, bool grows, PhysicalPlan& pla
         smallest < plan.batch.size ? "smallest of the global batches, of " : "global batch of ",
         smallest, " rows"));
   }
-  const bool any_lanes = LanesAreFree(plan) && !grows;
-  const uint64_t lanes = any_lanes ? LanesForWorld(plan, world) : plan.lanes;
+  const uint64_t lanes = LanesAreFree(plan) ? LanesForWorld(plan, world) : plan.lanes;
   if (lanes != plan.lanes) plan.token_lanes = std::exchange(plan.lanes, lanes);
   return absl::OkStatus();
 }
@@ -159,7 +158,7 @@ absl::StatusOr<ExecutorParts> MakeExecutorParts(PhysicalPlan plan, OpenedSources
         zip, Zip::Make(*plan.zip, sources.facts, plan.seed, context->memory_budget()));
     sources.facts = {zip->facts()};
   }
-  MILLRACE_RETURN_IF_ERROR(DealLanes(options, sources.growing != nullptr, plan));
+  MILLRACE_RETURN_IF_ERROR(DealLanes(options, plan));
   MILLRACE_ASSIGN_OR_RETURN(BatchOrder order, BatchOrder::Make(plan, sources.facts));
   const bool endless = order.records().size() == kInfinite && sources.growing == nullptr;
   const bool by_rows = !plan.cut.has_value() || plan.token_lanes != 0 ||

@@ -8,7 +8,9 @@ bool LanesAreFree(const PhysicalPlan& plan) {
   return plan.cut.has_value() && plan.cut->num_filters == 0 && plan.cut->settle.empty() &&
          plan.batch.kind != BatchSpec::Kind::kBucket &&
          std::ranges::find(plan.cut->examine, ExamineStep::Kind::kUnbatch, &ExamineStep::kind) ==
-             plan.cut->examine.end();
+             plan.cut->examine.end() &&
+         std::ranges::find(plan.sources, SourceSpec::Kind::kPush, &SourceSpec::kind) ==
+             plan.sources.end();
 }
 
 bool RanksKnowBatches(const PhysicalPlan& plan, bool endless) {

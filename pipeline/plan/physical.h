@@ -228,7 +228,7 @@ struct PhysicalPlan {
 
 // True if every element of the order is one row of a batch, in order: no filter, unbatch, step or
 // bucket changes that, and the cut only tells extents. Then the rows of a batch are the same for
-// any number of lanes.
+// any number of lanes. False where records are pushed: every rank looks at them all.
 bool LanesAreFree(const PhysicalPlan& plan);
 
 // True if every rank settles the lanes of all ranks, so that it knows every batch whole: the input

@@ -191,16 +191,6 @@ std::vector<ReadRequest> MakeReads(const readers::RecordSource& source, RunRecor
   return reads;
 }
 
-int64_t RecordBytes(const readers::RecordSource& source, const RunRecords& records) {
-  uint64_t bytes = 0;
-  for (int64_t column = 0; records.bytes() > 0 && column < records.columns; ++column) {
-    for (const readers::RecordRef& ref : records.column_refs(column)) {
-      bytes += source.FramedBytes(ref);
-    }
-  }
-  return static_cast<int64_t>(bytes);
-}
-
 RunRecords RecordsOfRow(const RunRecords& records, int64_t row) {
   RunRecords single;
   single.rows = 1;

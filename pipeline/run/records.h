@@ -70,9 +70,6 @@ readers::RecordRef LocateSample(const readers::RecordSource& source, const Zip* 
 // one read, unless records.alone. Without memory there are no reads, and read_status says so.
 std::vector<ReadRequest> MakeReads(const readers::RecordSource& source, RunRecords& records);
 
-// Returns the bytes of the records with their frames, without gaps.
-int64_t RecordBytes(const readers::RecordSource& source, const RunRecords& records);
-
 // Returns true if a read of several records failed: only single reads can tell which of them is
 // bad.
 bool NeedsSingleReads(const RunRecords& records);

@@ -270,6 +270,8 @@ void AddFetchOrder(const OrderPlan& order, readers::FetchOrder& fetch) {
 }
 
 // A rank reads a part of every batch. Where every so many records are read, that counts alone.
+// Behind a cut a rank reads its part alone if lanes are free; else pass 1 does not know what it
+// will read.
 readers::FetchOrder FetchOrderOf(const PhysicalPlan& plan, int world) {
   readers::FetchOrder fetch;
   AddFetchOrder(plan.order, fetch);
@@ -277,8 +279,8 @@ readers::FetchOrder FetchOrderOf(const PhysicalPlan& plan, int world) {
     for (const ZipPlan::Input& input : plan.zip->inputs) AddFetchOrder(input.order, fetch);
   }
   const auto ranks = static_cast<uint64_t>(std::max(world, 1));
-  if (plan.cut.has_value()) {
-    fetch.stride_records = 1;  // pass 1 does not know what it will read
+  if (plan.cut.has_value() && !LanesAreFree(plan)) {
+    fetch.stride_records = 1;
   } else if (fetch.stride_records == 1 && ranks > 1) {
     fetch.stride_records = std::max<uint64_t>(plan.batch.size, 1);
     fetch.place_records = std::max<uint64_t>(plan.batch.size / ranks, 1);

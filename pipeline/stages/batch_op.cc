@@ -1,6 +1,7 @@
 #include "pipeline/batch_op.h"
 
 #include <algorithm>
+#include <string>
 
 #include "absl/strings/str_cat.h"
 
@@ -8,7 +9,7 @@ namespace millrace::pipeline {
 
 FoundTensor<TensorView> BatchView::Find(std::string_view name) const {
   const auto it = std::ranges::find(names, name);
-  if (it == names.end()) return FoundTensor<TensorView>(NoTensor(name, names));
+  if (it == names.end()) return {std::string(name), names};
   return {tensors[static_cast<size_t>(it - names.begin())], *it};
 }
 

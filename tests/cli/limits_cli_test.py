@@ -3,11 +3,13 @@
 import os
 import pathlib
 import resource
+import select
+import socket
 import subprocess
 import tempfile
 import unittest
 
-from cli_testutil import BIN, TIMEOUT, write_tfrecord
+from cli_testutil import BIN, SOURCE, TIMEOUT, write_tfrecord
 
 MIB = 1 << 20
 V1, V2 = pathlib.Path("/sys/fs/cgroup/memory"), pathlib.Path("/sys/fs/cgroup")
@@ -17,6 +19,12 @@ def has_sanitizer():
     """AddressSanitizer and ThreadSanitizer reserve more than any limit."""
     program = pathlib.Path(BIN).read_bytes()
     return b"__asan_init" in program or b"__tsan_init" in program
+
+
+def pins_memory():
+    """In a build with CUDA a run opens the driver, and its data is not limited."""
+    version = subprocess.run([BIN, "--version"], capture_output=True, text=True, check=True)
+    return "devices: none built in" not in version.stdout
 
 
 class Cgroup:
@@ -32,22 +40,52 @@ class Cgroup:
                 continue
             try:
                 (folder / name).write_text(str(limit))
+                Cgroup.try_to_enter(folder)
                 return folder
             except OSError:
                 folder.rmdir()
         return None
 
+    @staticmethod
+    def try_to_enter(folder):
+        """An OSError where no process may be put into the cgroup."""
+        child = subprocess.Popen(["sleep", str(TIMEOUT)])
+        try:
+            (folder / "cgroup.procs").write_text(str(child.pid))
+        finally:
+            child.kill()
+            child.wait()
+
+
+def enter(limits=(), cgroup=None):
+    """Puts this process under resource limits, and into a cgroup."""
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    for limit, value in limits:
+        resource.setrlimit(limit, (value, value))
+    if cgroup is not None:
+        (cgroup / "cgroup.procs").write_text(str(os.getpid()))
+
 
 def limited(*args, limits=(), cgroup=None, env=None):
     """Runs the program under resource limits, and in a cgroup."""
-    def enter():
-        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-        for limit, value in limits:
-            resource.setrlimit(limit, (value, value))
-        if cgroup is not None:
-            (cgroup / "cgroup.procs").write_text(str(os.getpid()))
     return subprocess.run([BIN, *map(str, args)], capture_output=True, text=True, check=False,
-                          timeout=TIMEOUT, preexec_fn=enter, env={**os.environ, **(env or {})})
+                          timeout=TIMEOUT, preexec_fn=lambda: enter(limits, cgroup),
+                          env={**os.environ, **(env or {})})
+
+
+def data_limit(server, *args, cgroup):
+    """The limit on data of the program in a cgroup, while it waits for an answer of `server`."""
+    program = subprocess.Popen([BIN, *map(str, args)], stdout=subprocess.DEVNULL,
+                               preexec_fn=lambda: enter((), cgroup))
+    try:
+        while program.poll() is None:
+            if select.select([server], [], [], 0.1)[0]:
+                with server.accept()[0]:
+                    return resource.prlimit(program.pid, resource.RLIMIT_DATA)[0]
+        raise AssertionError(f"{args} ended and asked for nothing: {program.returncode}")
+    finally:
+        program.kill()
+        program.wait()
 
 
 class LimitsTest(unittest.TestCase):
@@ -90,7 +128,7 @@ class LimitsTest(unittest.TestCase):
         plan = self.folder / "plan.pbtxt"
         plan.write_text(f'stage {{ tfrecord {{ files: "{shard}" }} }}\n'
                         'stage { padded_batch { size: 100 } }\nlanes: 1\n')
-        done = limited("run", plan, limits=limits, env=env)
+        done = limited("run", plan, "--threads", 2, limits=limits, env=env)
         self.assertEqual(done.returncode, 0, done.stderr)
 
     @unittest.skipIf(has_sanitizer(), "sanitizers need more address space than the limit")
@@ -98,7 +136,7 @@ class LimitsTest(unittest.TestCase):
         limits = [(resource.RLIMIT_AS, 1500 * MIB)]
         done = limited("run", self.plan(400_000_000), limits=limits)
         self.assert_exhausted(done, "no memory for a slab of")
-        done = limited("run", self.plan(1000), limits=limits)
+        done = limited("run", self.plan(1000), "--threads", 2, limits=limits)
         self.assertEqual(done.returncode, 0, done.stderr)
 
     @unittest.skipIf(has_sanitizer(), "sanitizers need more address space than the limit")
@@ -134,11 +172,12 @@ class LimitsTest(unittest.TestCase):
         if cgroup is None:
             self.skipTest("no cgroup can be made here")
         self.addCleanup(cgroup.rmdir)
-        for rows in (5_000_000, 80_000_000):  # 165 MB a batch with the ids, and 2.6 GB
+        # 165 MB a batch with the ids, and 2.6 GB.
+        for rows in (80_000_000,) if pins_memory() else (5_000_000, 80_000_000):
             done = limited("run", self.plan(rows), cgroup=cgroup)
             self.assertIn(done.returncode, (0, 1), (rows, done.stderr))
         self.assert_exhausted(done, "memory limit of")
-        done = limited("run", self.plan(1_000_000), "--json", cgroup=cgroup)
+        done = limited("run", self.plan(1_000_000), "--threads", 2, "--json", cgroup=cgroup)
         self.assertEqual(done.returncode, 0, done.stderr)
         big = self.folder / "big.txt"
         with open(big, "wb") as out:
@@ -146,6 +185,29 @@ class LimitsTest(unittest.TestCase):
         done = limited("records", "convert", "--from", "text", "--out", self.folder / "out", big,
                        cgroup=cgroup)
         self.assert_exhausted(done)
+
+    @unittest.skipIf(has_sanitizer(), "sanitizers have more data than the limit")
+    def test_only_commands_that_work_on_the_cpu_alone_limit_their_data(self):
+        limit = 2048 * MIB
+        cgroup = Cgroup.make(limit)
+        if cgroup is None:
+            self.skipTest("no cgroup can be made here")
+        self.addCleanup(cgroup.rmdir)
+        server = socket.create_server(("127.0.0.1", 0))
+        self.addCleanup(server.close)
+        url = f"http://127.0.0.1:{server.getsockname()[1]}/a.tfrecord"
+        plan, job = self.folder / "plan.pbtxt", self.folder / "job.pbtxt"
+        plan.write_text(f'stage {{ tfrecord {{ files: "{url}" }} }}\n'
+                        'stage { decode_raw { dtype: UINT8 shape: 784 } }\n'
+                        'stage { batch { size: 100 } }\n')
+        job.write_text(f'model: "{SOURCE}/examples/fashion_mnist/model.pbtxt"\n'
+                       f'train: "{plan}" epochs: 1 seed: 7\n'
+                       'optimizer { base_lr: 0.05 base_batch: 64 momentum: 0.9 }\n')
+        before = resource.getrlimit(resource.RLIMIT_DATA)[0]
+        for command, text, has_limit in (("explain", plan, True), ("run", plan, not pins_memory()),
+                                         ("train", job, False)):
+            self.assertEqual(data_limit(server, command, text, cgroup=cgroup),
+                             limit if has_limit else before, command)
 
 
 if __name__ == "__main__":

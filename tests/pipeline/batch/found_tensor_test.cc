@@ -3,6 +3,9 @@
 
 #include <gmock/gmock.h>
 
+#include <string>
+#include <vector>
+
 #include "pipeline/batch_op.h"
 #include "tests/messages.h"
 #include "tests/pipeline/batch/batch_fixture.h"
@@ -76,6 +79,21 @@ TEST_F(FoundTensorTest, FindOfAMissingNameHasNoDataAndNoElements) {
   const auto found = batch_.Find("lable");
   EXPECT_EQ(found.data, nullptr);
   EXPECT_DEATH(static_cast<void>(found.as<int32_t>()), "\"lable\"; the batch has label, other");
+}
+
+TEST_F(FoundTensorTest, TheTextOfAMissingNameIsThereWhenTheNameIsGone) {
+  const auto found = batch_.Find(std::string("a name that is not kept in place"));
+  const absl::Status status = batch_.Get<int32_t>("a name that is not kept in place").status();
+  EXPECT_EQ(found.Check<int32_t>(), status);
+}
+
+// Hours of comparing, if each look told which name is the nearest.
+TEST(FoundTensor, ANameThatIsOnlyLookedForCostsNoText) {
+  const std::vector<std::string> names(10'000, std::string(200, 'x'));
+  BatchView view;
+  view.names = names;
+  const std::string missing(200, 'y');
+  for (int i = 0; i < 1000; ++i) EXPECT_EQ(view.Find(missing).data, nullptr);
 }
 
 TEST_F(FoundTensorTest, FindAsAnotherTypeEndsTheProcess) {

@@ -129,6 +129,21 @@ TEST(ExecutorBudgetTest, WhatStandsIsCountedFromOpenToEnd) {
   EXPECT_EQ(budget.reserved_bytes(), 0);
 }
 
+// A rank that counts the rows of others walks their order for the epochs, with slots of its own.
+TEST(ExecutorBudgetTest, WhatTellsEpochsOfRowsThatAreCountedStands) {
+  PhysicalPlan plans[2] = {TokensPlan(BatchSpec::Kind::kPadded),
+                           TokensPlan(BatchSpec::Kind::kPadded)};
+  int64_t standing[2] = {};
+  for (const int rank : {0, 1}) {
+    plans[rank].order.steps.push_back(Step(OrderStep::Kind::kShuffle, 20));
+    const auto context = FakeContext(2, kBudget);
+    const auto pipeline =
+        OpenFake(std::move(plans[rank]), MakeFakeData(60), context, RankOptions(rank, 2));
+    standing[rank] = context->memory_budget()->standing_bytes();
+  }
+  EXPECT_EQ(standing[1], standing[0] + 4 * 20);
+}
+
 TEST(ExecutorBudgetTest, RecordsThatMayBePushedStand) {
   const auto context = FakeContext(2, kBudget);
   const auto push = PushSource::Make({.max_bytes = 5000});

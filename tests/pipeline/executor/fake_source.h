@@ -71,7 +71,7 @@ inline FakeData MakeFakeData(size_t records, size_t payload_bytes = 40) {
 }
 
 // A frame is the payload and one byte that sums it.
-class FakeSource final : public readers::RecordSource {
+class FakeSource : public readers::RecordSource {
  public:
   explicit FakeSource(const FakeData& data)
       : fingerprint_(data.fingerprint), memory_bytes_(data.memory_bytes) {

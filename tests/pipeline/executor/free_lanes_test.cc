@@ -20,14 +20,23 @@ PhysicalPlan ShuffledPlan(BatchSpec::Kind kind) {
   return plan;
 }
 
+// Two epochs through a buffer, which mixes them.
+PhysicalPlan BufferedPlan(BatchSpec::Kind kind) {
+  PhysicalPlan plan = TokensPlan(kind);
+  plan.order.steps = {Step(OrderStep::Kind::kRepeat, 2), Step(OrderStep::Kind::kShuffle, 20)};
+  return plan;
+}
+
+using PlanOfKind = PhysicalPlan (*)(BatchSpec::Kind kind);
+
 // The sums of the digests of all ranks; the tokens of rank 0, which every rank has.
-Stream DrainWorld(BatchSpec::Kind kind, const FakeData& data, int world,
+Stream DrainWorld(PlanOfKind plan, BatchSpec::Kind kind, const FakeData& data, int world,
                   const std::string& token = "") {
   Stream sums;
   for (int rank = 0; rank < world; ++rank) {
     OpenOptions options = RankOptions(rank, world);
     options.resume_token = token;
-    const Stream stream = Drain(*OpenFake(ShuffledPlan(kind), data, FakeContext(2), options));
+    const Stream stream = Drain(*OpenFake(plan(kind), data, FakeContext(2), options));
     EXPECT_TRUE(stream.end.ok()) << stream.end;
     if (rank == 0) {
       sums = stream;
@@ -42,13 +51,15 @@ Stream DrainWorld(BatchSpec::Kind kind, const FakeData& data, int world,
 // S-CUT-20, S-RANK-2.
 TEST(FreeLanesTest, EveryWorldUpToTheBatchHasTheStreamAndTheTokensOfOneRank) {
   const FakeData data = MakeFakeData(83);
-  for (const BatchSpec::Kind kind : kKinds) {
-    const Stream one = DrainWorld(kind, data, 1);
-    ASSERT_GT(one.digests.size(), 3u);
-    for (const int world : {2, 3, 5, kRows}) {
-      const Stream many = DrainWorld(kind, data, world);
-      EXPECT_EQ(many.digests, one.digests) << "world " << world;
-      EXPECT_EQ(many.tokens, one.tokens) << "world " << world;
+  for (const PlanOfKind plan : {ShuffledPlan, BufferedPlan}) {
+    for (const BatchSpec::Kind kind : kKinds) {
+      const Stream one = DrainWorld(plan, kind, data, 1);
+      ASSERT_GT(one.digests.size(), 3u);
+      for (const int world : {2, 3, 5, kRows}) {
+        const Stream many = DrainWorld(plan, kind, data, world);
+        EXPECT_EQ(many.digests, one.digests) << "world " << world;
+        EXPECT_EQ(many.tokens, one.tokens) << "world " << world;
+      }
     }
   }
 }
@@ -56,14 +67,16 @@ TEST(FreeLanesTest, EveryWorldUpToTheBatchHasTheStreamAndTheTokensOfOneRank) {
 // S-CUT-20, S-STATE-10.
 TEST(FreeLanesTest, ATokenGoesOnAtAnyWorld) {
   const FakeData data = MakeFakeData(50);
-  const Stream one = DrainWorld(BatchSpec::Kind::kPadded, data, 1);
-  for (size_t i = 0; i < one.tokens.size(); ++i) {
-    for (const int world : {1, 3, 4}) {
-      const Stream tail = DrainWorld(BatchSpec::Kind::kPadded, data, world, one.tokens[i]);
-      const auto behind = static_cast<ptrdiff_t>(i) + 1;
-      EXPECT_TRUE(std::equal(tail.digests.begin(), tail.digests.end(), one.digests.begin() + behind,
-                             one.digests.end()))
-          << "world " << world << " behind batch " << i;
+  for (const PlanOfKind plan : {ShuffledPlan, BufferedPlan}) {
+    const Stream one = DrainWorld(plan, BatchSpec::Kind::kPadded, data, 1);
+    for (size_t i = 0; i < one.tokens.size(); ++i) {
+      for (const int world : {1, 3, 4}) {
+        const Stream tail = DrainWorld(plan, BatchSpec::Kind::kPadded, data, world, one.tokens[i]);
+        const auto behind = static_cast<ptrdiff_t>(i) + 1;
+        EXPECT_TRUE(std::equal(tail.digests.begin(), tail.digests.end(),
+                               one.digests.begin() + behind, one.digests.end()))
+            << "world " << world << " behind batch " << i;
+      }
     }
   }
 }

@@ -53,6 +53,20 @@ TEST(ExplainTest, ShowsThePlanTheRulesAndWhatRuns) {
   EXPECT_THAT(text, Not(HasSubstr("\nSource\n")));
 }
 
+// S-CUT-20: not of records that are pushed.
+TEST(ExplainTest, LanesAreFreeWhereEveryRecordIsARow) {
+  const std::string behind =
+      " stage { decode_raw { dtype: INT64 shape: -1 } } stage { padded_batch { size: 4 } }";
+  const std::string free = TextOf("lanes: 2 stage { tfrecord { files: \"a-*\" } }" + behind,
+                                  SourceFacts{{{2, 95, 3 << 20}}, 0, 4});
+  EXPECT_THAT(free, HasSubstr("2, or as many as the world needs: at most 4 ranks\n"));
+  EXPECT_THAT(free, HasSubstr("  rows    [0, 1) of every batch on rank 0 of 4\n"));
+  const std::string pushed =
+      TextOf("lanes: 2 stage { push {} }" + behind, SourceFacts{{{0, 0, 0, false}}, 1, 2});
+  EXPECT_THAT(pushed, HasSubstr("2, so that the world has at most 2 ranks\n"));
+  EXPECT_THAT(pushed, HasSubstr("  lanes   [1, 2) of every batch on rank 1 of 2\n"));
+}
+
 TEST(ExplainTest, OpenedSourceAddsCountsAndTheRanksRows) {
   const std::string text = TextOf(kPlan, SourceFacts{{{2, 95, 3 << 20}}, 1, 4});
   EXPECT_THAT(text, HasSubstr("\nSource\n  shards  2\n  records 95 (3.0 MiB)\n  samples 95\n"

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "pipeline/digest.h"
 #include "pipeline/pipeline.h"
 #include "tests/messages.h"
@@ -26,9 +27,7 @@ using testing::Each;
 using testing::Ge;
 using testing::Gt;
 using testing::HasSubstr;
-using testing::IsEmpty;
 using testing::Le;
-using testing::Not;
 using testing::SizeIs;
 
 // Bytes [first, second) of a shard.
@@ -136,6 +135,16 @@ class HttpRangesTest : public testing::Test {
     return times;
   }
 
+  // The number of records that were asked for since the first `skip` requests, none of them twice.
+  static int TimesAskedOnce(const readers::ScriptServer& server, size_t skip) {
+    int all = 0;
+    for (const auto& [shard, counts] : TimesAsked(Asked(server, skip))) {
+      EXPECT_THAT(counts, Each(Le(1))) << "records of " << shard;
+      for (const int count : counts) all += count;
+    }
+    return all;
+  }
+
   // In one epoch each record is asked for once. Where one epoch goes over into the next, a record
   // that both want at the same time may be asked for once for both.
   static void ExpectOnceAnEpoch(const std::map<std::string, std::vector<Stretch>>& asked,
@@ -148,6 +157,16 @@ class HttpRangesTest : public testing::Test {
       for (const int count : counts) all += count;
     }
     EXPECT_GE(all, 2 * kShardRecords * epochs * 9 / 10);
+  }
+
+  // What explain says of the bytes that are fetched.
+  std::string FetchLine(const std::string& plan) {
+    const auto text = Explain(Make(plan), nullptr, options_);
+    EXPECT_TRUE(text.ok()) << text.status();
+    if (!text.ok()) return std::string();
+    const size_t begin = text->find("  fetch ");
+    EXPECT_NE(begin, text->npos) << *text;
+    return text->substr(begin, text->find('\n', begin) - begin);
   }
 
   const TempFolder folder_;
@@ -228,18 +247,48 @@ TEST_F(HttpRangesTest, RanksFetchTheirOwnRecords) {
   }
 }
 
-TEST_F(HttpRangesTest, AStreamThatGoesOnInTheMiddleFetchesTheRest) {
+// S-FETCH-1, S-CUT-20.
+TEST_F(HttpRangesTest, RanksOfPaddedBatchesFetchTheirOwnRecordsToo) {
   const readers::ScriptServer server({Serve()});
   const size_t skip = RequestsOfIndexing(server);
+  const auto padded = [](const std::string& where) {
+    return absl::StrReplaceAll(
+        PlanOf(where, "", ""),
+        {{"shape: 125", "shape: -1"}, {"stage { batch { size", "stage { padded_batch { size"}});
+  };
+  options_.world = 2;
+  for (options_.rank = 0; options_.rank < 2; ++options_.rank) {
+    const Outcome outcome = Drain(padded(server.Url("")));
+    EXPECT_EQ(outcome.samples, 100u);
+    EXPECT_EQ(outcome.fetched(), 100 * kFrame);
+    EXPECT_EQ(outcome.digest, Drain(padded(folder_ / "")).digest);
+  }
+  EXPECT_EQ(TimesAskedOnce(server, skip), 200);
+}
+
+TEST_F(HttpRangesTest, AStreamThatGoesOnInTheMiddleFetchesTheRest) {
+  const readers::ScriptServer server({Serve()});
   const std::string plan =
       PlanOf(server.Url(""), "stage { global_shuffle { block_bytes: 20320 window: 60 } }", "");
-  const auto pipeline = Pipeline::Open(Make(plan), MakeContext().value(), options_).value();
-  ASSERT_TRUE(pipeline->Seek(12).ok());
+  const auto pipeline_of = [&] {
+    return Pipeline::Open(Make(plan), MakeContext().value(), options_).value();
+  };
+  {
+    const auto whole = pipeline_of();  // to its end, so that nothing is under way
+    for (auto batch = *whole->Next(); batch.has_value(); batch = *whole->Next()) {
+      if (batch->index() == 11) options_.resume_token = batch->resume_token();
+    }
+  }
+  const size_t skip = server.requests().size();
+  const auto pipeline = pipeline_of();
   for (int i = 0; i < 8; ++i) ASSERT_TRUE(pipeline->Next().value().has_value());
   ASSERT_FALSE(pipeline->Next().value().has_value());
+  // Windows have three blocks of 20 records: row 120 begins one, and the last has a block.
+  EXPECT_EQ(TimesAskedOnce(server, skip), 80);
+  const size_t again = server.requests().size();
   ASSERT_TRUE(pipeline->Seek(19).ok());
   ASSERT_TRUE(pipeline->Next().value().has_value());
-  EXPECT_THAT(Asked(server, skip), Not(IsEmpty()));
+  EXPECT_LE(TimesAskedOnce(server, again), 20);
 }
 
 // Keeps the records with an even number.
@@ -308,12 +357,7 @@ TEST_F(HttpRangesTest, ExplainSaysWhatIsFetched) {
   const readers::ScriptServer server({Serve()});
   options_.http.block_bytes = 4 << 20;
   const auto fetch_line = [&](const std::string& order) {
-    const auto text = Explain(Make(PlanOf(server.Url(""), order, "")), nullptr, options_);
-    EXPECT_TRUE(text.ok()) << text.status();
-    if (!text.ok()) return std::string();
-    const size_t begin = text->find("  fetch ");
-    EXPECT_NE(begin, text->npos) << *text;
-    return text->substr(begin, text->find('\n', begin) - begin);
+    return FetchLine(PlanOf(server.Url(""), order, ""));
   };
   EXPECT_THAT(fetch_line(""), HasSubstr("1.00 bytes for each byte of records: blocks of 4.0 MiB"));
   EXPECT_THAT(fetch_line("stage { global_shuffle {} }"),
@@ -323,6 +367,29 @@ TEST_F(HttpRangesTest, ExplainSaysWhatIsFetched) {
   EXPECT_THAT(fetch_line("stage { shard { num_shards: 4 } }"),
               HasSubstr("4.00 bytes for each byte of records"));
   EXPECT_THAT(fetch_line("stage { shard { num_shards: 4 } }"), HasSubstr("more than 1.5"));
+}
+
+// S-FETCH-4: of an input with an end, every rank looks at the records of all.
+TEST_F(HttpRangesTest, ExplainKnowsWhetherRanksShareARead) {
+  const readers::ScriptServer server({Serve()});
+  options_.http.block_bytes = 4 << 20;
+  options_.world = 2;
+  const auto fetch_line = [&](const std::string& order) {
+    return FetchLine("lanes: 2\n" + PlanOf(server.Url(""), order, "", kEven));
+  };
+  EXPECT_THAT(fetch_line(""), HasSubstr("1.00 bytes for each byte of records: blocks of 4.0 MiB"));
+  EXPECT_THAT(fetch_line("stage { repeat {} }"), HasSubstr("2.00 bytes for each byte of records"));
+}
+
+// S-FETCH-4.
+TEST_F(HttpRangesTest, LocalShardsAreNotCounted) {
+  const readers::ScriptServer server({Serve()});
+  RequestsOfIndexing(server);
+  const std::string plan = PlanOf(server.Url(""), "", "");
+  const std::string url = server.Url("a");
+  const Outcome outcome = Drain(absl::StrReplaceAll(plan, {{url, std::string(folder_ / "a")}}));
+  EXPECT_EQ(outcome.samples, 200u);
+  EXPECT_EQ(outcome.records(), 100 * kFrame);
 }
 
 // S-FETCH-4.
