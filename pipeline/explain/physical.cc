@@ -327,7 +327,8 @@ std::string LanesText(const PhysicalPlan& physical) {
   std::string text =
       absl::StrCat(physical.lanes, ", and more ranks divide the rows of a batch: at most ",
                    Count(SmallestBatch(physical), "rank"));
-  if (!RanksKnowBatches(physical, /*endless=*/true)) {
+  const bool is_pushed = physical.sources.front().kind == SourceSpec::Kind::kPush;
+  if (!is_pushed && !RanksKnowBatches(physical, /*endless=*/true)) {
     absl::StrAppend(&text, ", or ", physical.lanes, " of an input without end");
   }
   return text;
@@ -346,8 +347,9 @@ std::string PhysicalText(const PhysicalPlan& physical) {
     AppendExamine(*physical.cut, &text);
     Block settle("settle", &text);
     for (const SettleStep& step : physical.cut->settle) settle.Add(SettleText(step));
-    if (physical.lengths)
+    if (physical.lengths) {
       Block("lengths", &text).Add("kept beside the index, so that pass 1 reads no record");
+    }
     Block("lanes", &text).Add(LanesText(physical));
   }
   AppendOps(physical.cut ? "pass 2" : "ops", physical.ops, &text);
