@@ -11,6 +11,7 @@
 #include "pipeline/batch/data.h"
 #include "pipeline/batch/host_allocator.h"
 #include "pipeline/batch_op.h"
+#include "pipeline/cut/length_table.h"
 #include "pipeline/order/order.h"
 #include "pipeline/order/sample_windows.h"
 #include "pipeline/order/selection.h"
@@ -37,6 +38,8 @@ struct ExecutorParts {
   std::unique_ptr<const SampleWindows> windows;  // over `source` or `zip`, if the plan has some
   uint64_t data_fingerprint = 0;                 // the fingerprint of the data in tokens
   std::shared_ptr<const Selection> selection;    // the records of the source that count; null: all
+  // What pass 1 would find of records, which it then does not read; null: nothing is known.
+  std::shared_ptr<const LengthTable> lengths = nullptr;
   // Memory that the pipeline needs as long as it is open: of the source, the bits of a selection,
   // and the slots of the order's shuffles.
   int64_t standing_bytes = 0;

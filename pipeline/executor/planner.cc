@@ -96,8 +96,9 @@ int64_t Planner::FillRun(const ScanClaim& claim, std::span<const SampleId> ids, 
     const uint64_t left = lookahead_->LeftInChunk(claim.first + first);
     rest = rest.first(std::min<uint64_t>(rest.size(), left));
   }
-  const int64_t rows =
-      LocateRun(*parts_.source, parts_.sample_parts(), rest, preferred_rows_, run.records);
+  const int64_t rows = TakeKnown(rest, run) ? run.records.rows
+                                            : LocateRun(*parts_.source, parts_.sample_parts(), rest,
+                                                        preferred_rows_, run.records);
   run.ids.assign(rest.begin(), rest.begin() + rows);
   run.position = claim.first + first;
   if (claim.reopens) {
@@ -108,6 +109,21 @@ int64_t Planner::FillRun(const ScanClaim& claim, std::span<const SampleId> ids, 
   if (expected) run.expected_rows = rows;
   if (run.records.bytes() == 0) NoteRead(run);  // no read follows
   return rows;
+}
+
+// Shortens `ids` to the first ones that are all known, or all not. True if they are known: then
+// they are `run`, and nothing has to be read.
+bool Planner::TakeKnown(std::span<const SampleId>& ids, ScanRun& run) const {
+  if (parts_.lengths == nullptr) return false;
+  const auto knows = [this](const SampleId& id) { return parts_.lengths->Knows(id.record); };
+  run.known = knows(ids.front());
+  const auto end =
+      std::ranges::find_if(ids, [&](const SampleId& id) { return knows(id) != run.known; });
+  ids = ids.first(static_cast<size_t>(end - ids.begin()));
+  if (!run.known) return false;
+  run.records.starts.clear();  // of no bytes
+  run.records.rows = static_cast<int64_t>(ids.size());
+  return true;
 }
 
 void Planner::FillCandidate(const BadRow& bad, OpenBatch& batch, RowsRun& run) const {

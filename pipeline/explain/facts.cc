@@ -148,12 +148,20 @@ void AppendSources(const PhysicalPlan& physical, const SourceFacts& facts, std::
   }
 }
 
-// batch_size <= 2^31, lanes <= 2^16 and world is an int, so the products fit.
-void AppendShare(const PhysicalPlan& physical, const SourceFacts& facts, std::string* text) {
+// batch_size <= 2^31, lanes <= 2^16 and world is an int, so the products fit. `endless`: true if
+// the order has no end.
+void AppendShare(const PhysicalPlan& physical, const SourceFacts& facts, bool endless,
+                 std::string* text) {
   const auto world = static_cast<uint64_t>(facts.world);
   const auto rank = static_cast<uint64_t>(facts.rank);
-  const bool free = LanesAreFree(physical) && world > physical.lanes;
-  const bool by_lanes = physical.cut && !free;
+  const bool divided = RanksDivideRows(physical, facts.world, endless);
+  if (divided && physical.batch.kind == BatchSpec::Kind::kBucket) {  // of many sizes
+    absl::StrAppendFormat(text, "  rows    1/%d of every batch on rank %d of %d\n", world,
+                          facts.rank, facts.world);
+    return;
+  }
+  const bool free = physical.cut && LanesAreFree(physical) && world > physical.lanes;
+  const bool by_lanes = physical.cut && !free && !divided;
   const uint64_t whole = by_lanes ? physical.lanes : physical.batch.size;
   absl::StrAppendFormat(text, "  %-8s[%d, %d) of every batch on rank %d of %d\n",
                         by_lanes ? "lanes" : "rows", rank * whole / world,
@@ -215,11 +223,12 @@ std::string FactsText(const PhysicalPlan& physical, const SourceFacts& facts) {
   text += InflateText(physical, facts);
   text += FetchText(physical, facts);
   StreamCount samples = CountOfSamples(physical, facts);
+  const bool endless = !samples.count.has_value();
   if (physical.cut) samples = CountBehindCut(samples, *physical.cut);
   const StreamCount batches = CountAfter(BatchesOf(samples, physical.batch), physical.batch_order);
   absl::StrAppend(&text, "  samples ", samples.ToString(), "\n  batches ", batches.ToString(),
                   "\n");
-  AppendShare(physical, facts, &text);
+  AppendShare(physical, facts, endless, &text);
   return text;
 }
 

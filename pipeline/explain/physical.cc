@@ -334,8 +334,14 @@ std::string LanesText(const PhysicalPlan& physical) {
     return absl::StrCat(physical.lanes, ", or as many as the world needs: at most ",
                         Count(physical.batch.size, "rank"));
   }
-  return absl::StrCat(physical.lanes, ", so that the world has at most ",
-                      Count(physical.lanes, "rank"));
+  std::string text =
+      absl::StrCat(physical.lanes, ", and more ranks divide the rows of a batch: at most ",
+                   Count(SmallestBatch(physical), "rank"));
+  const bool is_pushed = physical.sources.front().kind == SourceSpec::Kind::kPush;
+  if (!is_pushed && !RanksKnowBatches(physical, /*endless=*/true)) {
+    absl::StrAppend(&text, ", or ", physical.lanes, " of an input without end");
+  }
+  return text;
 }
 
 }  // namespace
@@ -355,6 +361,9 @@ std::string PhysicalText(const PhysicalPlan& physical) {
     AppendExamine(*physical.cut, &text);
     Block settle("settle", &text);
     for (const SettleStep& step : physical.cut->settle) settle.Add(SettleText(step));
+    if (physical.lengths) {
+      Block("lengths", &text).Add("kept beside the index, so that pass 1 reads no record");
+    }
     Block("lanes", &text).Add(LanesText(physical));
   }
   AppendOps(physical.cut ? "pass 2" : "ops", physical.ops, &text);

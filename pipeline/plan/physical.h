@@ -132,6 +132,13 @@ struct SelectPlan {
   std::string key;  // a text, equal only where the same records are kept of the same data
 };
 
+// Present when lengths are kept: what pass 1 would find is in a table beside the index.
+struct LengthsPlan {
+  // The sources, the seed, the batch's schema, and the cut.
+  std::shared_ptr<const PhysicalPlan> scan;
+  std::string key;  // a text, equal only where the same is found of the same data
+};
+
 // A step over the rows that are left after a cut, lane by lane.
 struct SettleStep {
   enum class Kind { kTake, kSkip, kShuffle };
@@ -177,6 +184,7 @@ struct BatchSpec {
   std::vector<uint64_t> boundaries;
   std::vector<uint64_t> bucket_sizes;
   bool pad_to_boundary = false;  // true if rows are padded to the bucket's boundary - 1
+  bool keep_lengths = false;     // true if PhysicalPlan::lengths is to be there
 };
 
 // An op that works on whole batches, behind the batch stage: one that mixes rows, or one of the
@@ -203,6 +211,7 @@ struct PhysicalPlan {
   std::optional<ZipPlan> zip;
   std::optional<WindowPlan> window;
   std::optional<SelectPlan> select;
+  std::optional<LengthsPlan> lengths;
   // Order, before any cut and the batch stage, and after the batch stage (only kRepeat, kTake,
   // kSkip, over whole batches).
   uint64_t seed = 0;
@@ -237,6 +246,18 @@ const OrderPlan& RecordOrderOf(const PhysicalPlan& plan);
 // bucket changes that, and the cut only tells extents. Then the rows of a batch are the same for
 // any number of lanes. False where records are pushed: every rank looks at them all.
 bool LanesAreFree(const PhysicalPlan& plan);
+
+// True if every rank settles the lanes of all ranks, so that it knows every batch whole: the input
+// has an end, or a take or buckets need all lanes. `endless`: true if the order has no end; an
+// input that grows has one. REQUIRES: plan.cut.
+bool RanksKnowBatches(const PhysicalPlan& plan, bool endless);
+
+// True if the ranks divide the rows of each batch, since there are more ranks than lanes to divide
+// (S-CUT-21). Of free lanes there are as many as ranks once they are dealt.
+bool RanksDivideRows(const PhysicalPlan& plan, int world, bool endless);
+
+// Returns the rows of the smallest batch that is full: of a plan with buckets, of one of them.
+uint64_t SmallestBatch(const PhysicalPlan& plan);
 
 }  // namespace millrace::pipeline
 

@@ -12,6 +12,7 @@
 #include "pipeline/op_table.h"
 #include "pipeline/order/byte_parts.h"
 #include "pipeline/plan/paths.h"
+#include "pipeline/select/lengths.h"
 #include "pipeline/select/selection.h"
 #include "pipeline/source/memory.h"
 #include "readers/dali_index.h"
@@ -365,8 +366,14 @@ absl::Status OpenedSources::Select(const PhysicalPlan& plan, Context& context,
   return absl::OkStatus();
 }
 
+void OpenedSources::KeepLengths(const PhysicalPlan& plan, Context& context,
+                                const OpenOptions& options) {
+  lengths = OpenLengths(plan, *source, context, options);
+}
+
 uint64_t OpenedSources::MemoryBytes() const {
-  return source->memory_bytes() + (selection == nullptr ? 0 : selection->memory_bytes());
+  return source->memory_bytes() + (selection == nullptr ? 0 : selection->memory_bytes()) +
+         (lengths == nullptr ? 0 : lengths->memory_bytes());
 }
 
 uint64_t OpenedSources::Fingerprint() const {
