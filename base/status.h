@@ -19,8 +19,8 @@ inline std::string_view ToStd(absl::string_view text) { return {text.data(), tex
 // Each layer that knows more (path, shard, rank, tensor, config line) adds it once.
 absl::Status Annotate(const absl::Status& status, std::string_view context);
 
-// Returns a status for the failed system call `call` on `subject`, made from `error_number`
-// (NOT_FOUND, PERMISSION_DENIED, RESOURCE_EXHAUSTED, ... as absl maps errno).
+// Returns a status for the failed system call `call` on `subject`, made from `error_number` as absl
+// maps it, but for EFBIG (RESOURCE_EXHAUSTED) and ELOOP (FAILED_PRECONDITION).
 absl::Status ErrnoStatus(int error_number, std::string_view call, std::string_view subject);
 
 // Returns `status`, which must not be OK, marked as retryable: its cause is in the caller's hands

@@ -44,8 +44,8 @@ struct OpenOptions {
   bool force_resume = false;
 
   // The file to which damaged records are appended, each once, before their batch or their error is
-  // delivered (readers/quarantine.h). Ranks may share it. Empty: none. A plan with a zip cannot
-  // have one, since the record of a bad sample is not known there (S-DAMAGE-7).
+  // delivered (readers/quarantine.h). Ranks may share it. Empty: none. A plan with a zip or window
+  // cannot have one, since the record of a bad sample is not known there (S-DAMAGE-7).
   std::string quarantine_file;
 
   readers::HttpOptions http;  // the options of files that are URLs
@@ -141,10 +141,11 @@ class Pipeline {
   virtual const Schema& schema() const = 0;
   virtual StreamLength length() const = 0;
   virtual uint64_t data_fingerprint() const = 0;
-  // The number of records of the source, or of elements of a zip; 0 if it is not known.
+  // The number of records of the source, of elements of a zip or of windows; 0 if it is not known.
   virtual uint64_t num_records() const { return 0; }
-  // Returns the file, offset and ordinal of a sample's record (of a zip: of its first input), for
-  // messages (MakeRecordError). REQUIRES: `id` is of a valid row of a batch of this pipeline.
+  // Returns the file, offset and ordinal of a sample's record (of a zip: of its first input; of a
+  // window: of its first element), for messages (MakeRecordError). REQUIRES: `id` is of a valid row
+  // of a batch of this pipeline.
   virtual RecordError Locate(const SampleId& id) const = 0;
 };
 

@@ -4,6 +4,7 @@
 #include "base/record_error.h"
 #include "base/status.h"
 #include "pipeline/cut/lane_settler.h"
+#include "pipeline/order/order.h"
 
 // How rows of lanes become batches.
 
@@ -146,6 +147,7 @@ void LaneSettler::CloseBatch() {
     batch = Assemble();
     ++next_index_;
   }
+  if (options_.grows) DropBeside(batch.has_value() ? OwnSlots() : Slots());
   ClearOpenBatch();
   Apply(counter_.OnBatch());
   if (!batch.has_value()) return;
@@ -157,10 +159,9 @@ ClosedBatch LaneSettler::Assemble() {
   ClosedBatch batch;
   batch.index = next_index_;
   batch.pass = pass_;
-  const auto rows = static_cast<int64_t>(RowsOfLane(0));
-  const auto ranks = static_cast<uint64_t>(options_.world);
-  batch.num_slots = static_cast<int64_t>((options_.num_lanes + ranks - 1) / ranks) * rows;
-  batch.first_global_row = static_cast<int64_t>(own_.first) * rows;
+  const Slots own = OwnSlots();
+  batch.num_slots = own.most;
+  batch.first_global_row = own.first;
   if (!all_lanes_) batch.num_global_valid_rows = static_cast<int64_t>(plan_.batch.size);
   for (const BatchLane& lane : lanes_) {
     if (all_lanes_) batch.num_global_valid_rows += static_cast<int64_t>(lane.num_rows);
@@ -170,26 +171,67 @@ ClosedBatch LaneSettler::Assemble() {
     batch.epoch = FirstEpoch(index);
     break;
   }
-  if (is_bucket()) PlaceBuckets(batch);
-  batch.rows.reserve(static_cast<size_t>(batch.num_slots));
-  int64_t slot = 0;
+  batch.pad_to = PadTo();
+  batch.rows.reserve(static_cast<size_t>(own.end - own.first));
+  int64_t slot = SlotsBefore(own_.first) - own.first;
   for (uint64_t index = own_.first; index < own_.end; ++index) {
-    const BatchLane& lane = At(index);
-    for (size_t i = 0; i < lane.rows.size(); ++i) {
-      const LaneRow& row = lane.rows.row(i);
-      ClosedBatch::Row placed{row.origin, slot + static_cast<int64_t>(i),
-                              static_cast<uint32_t>(index), -1};
-      if (!row.error.ok()) {
-        placed.error = static_cast<int32_t>(batch.errors.size());
-        batch.errors.push_back(row.error);
-      }
-      batch.rows.push_back(placed);
-    }
-    batch.extents.insert(batch.extents.end(), lane.rows.extents(0),
-                         lane.rows.extents(lane.rows.size()));
-    slot += SlotsOf(lane);
+    AppendRows(index, slot, own.end - own.first, batch);
+    slot += SlotsOf(At(index));
   }
   return batch;
+}
+
+// Appends the rows of a lane that lie in this rank's `num_slots` slots, where the lane's first row
+// would have slot `slot` of them; below 0: the first rows are other ranks'.
+void LaneSettler::AppendRows(uint64_t index, int64_t slot, int64_t num_slots,
+                             ClosedBatch& batch) const {
+  const RowBuffer& rows = At(index).rows;
+  const auto size = static_cast<int64_t>(rows.size());
+  const int64_t first = std::clamp<int64_t>(-slot, 0, size);
+  const int64_t end = std::clamp(num_slots - slot, first, size);
+  for (int64_t i = first; i < end; ++i) {
+    const LaneRow& row = rows.row(static_cast<size_t>(i));
+    ClosedBatch::Row placed{row.origin, slot + i, static_cast<uint32_t>(index), -1};
+    if (!row.error.ok()) {
+      placed.error = static_cast<int32_t>(batch.errors.size());
+      batch.errors.push_back(row.error);
+    }
+    batch.rows.push_back(placed);
+  }
+  batch.extents.insert(batch.extents.end(), rows.extents(static_cast<size_t>(first)),
+                       rows.extents(static_cast<size_t>(end)));
+}
+
+// This rank's part of the open batch.
+LaneSettler::Slots LaneSettler::OwnSlots() const {
+  if (by_rows_) {
+    const auto slots = static_cast<uint64_t>(SlotsBefore(options_.num_lanes));
+    const RankSlice slice = SliceOfRank(slots, options_.rank, options_.world);
+    return {.first = static_cast<int64_t>(slice.first_row),
+            .end = static_cast<int64_t>(slice.first_row + slice.num_rows),
+            .most = static_cast<int64_t>(slice.padded_rows)};
+  }
+  Slots own{.first = SlotsBefore(own_.first), .end = SlotsBefore(own_.end), .most = 1};
+  if (!is_bucket()) {
+    const auto ranks = static_cast<uint64_t>(options_.world);
+    own.most = SlotsBefore((options_.num_lanes + ranks - 1) / ranks);
+    return own;
+  }
+  for (int rank = 0; rank < options_.world; ++rank) {
+    const Range range = LanesOfRank(rank);
+    int64_t slots = 0;
+    for (uint64_t lane = range.first; lane < range.end; ++lane) slots += SlotsOf(At(lane));
+    own.most = std::max(own.most, slots);
+  }
+  return own;
+}
+
+// The slots of all lanes in front of `lane` in the open batch.
+int64_t LaneSettler::SlotsBefore(uint64_t lane) const {
+  if (!is_bucket()) return static_cast<int64_t>(lane * RowsOfLane(0));
+  int64_t slots = 0;
+  for (uint64_t before = 0; before < lane; ++before) slots += SlotsOf(At(before));
+  return slots;
 }
 
 // Rows of the batch that are the lane's, empty ones included.
@@ -198,23 +240,29 @@ int64_t LaneSettler::SlotsOf(const BatchLane& lane) const {
   return lane.num_rows == 0 ? 0 : static_cast<int64_t>(RowsOfLane(lane.bucket));
 }
 
-void LaneSettler::PlaceBuckets(ClosedBatch& batch) const {
-  batch.num_slots = 1;
-  for (int rank = 0; rank < options_.world; ++rank) {
-    const Range range = LanesOfRank(rank);
-    int64_t slots = 0;
-    for (uint64_t lane = range.first; lane < range.end; ++lane) slots += SlotsOf(At(lane));
-    batch.num_slots = std::max(batch.num_slots, slots);
-  }
-  batch.first_global_row = 0;
-  for (uint64_t lane = 0; lane < own_.first; ++lane) batch.first_global_row += SlotsOf(At(lane));
-  if (!plan_.batch.pad_to_boundary || plan_.batch.boundaries.empty()) return;
+// The first extent to which rows of the open batch are padded; -1: as its rows say.
+int64_t LaneSettler::PadTo() const {
+  if (!is_bucket() || !plan_.batch.pad_to_boundary || plan_.batch.boundaries.empty()) return -1;
   size_t widest = 0;
   for (const BatchLane& lane : lanes_) {
     if (lane.num_rows > 0) widest = std::max(widest, lane.bucket);
   }
   widest = std::min(widest, plan_.batch.boundaries.size() - 1);
-  batch.pad_to = static_cast<int64_t>(plan_.batch.boundaries[widest]) - 1;
+  return static_cast<int64_t>(plan_.batch.boundaries[widest]) - 1;
+}
+
+// Gives back the rows of the open batch that do not lie in `slots`.
+void LaneSettler::DropBeside(const Slots& slots) {
+  int64_t slot = SlotsBefore(own_.first);
+  for (uint64_t index = own_.first; index < own_.end; ++index) {
+    const BatchLane& lane = At(index);
+    for (size_t i = 0; i < lane.rows.size(); ++i) {
+      const int64_t at = slot + static_cast<int64_t>(i);
+      if (at >= slots.first && at < slots.end) continue;
+      dropped_.push_back(lane.rows.row(i).origin.id.record);
+    }
+    slot += SlotsOf(lane);
+  }
 }
 
 void LaneSettler::ClearOpenBatch() {

@@ -59,6 +59,12 @@ class LaneSettler final : public Settler {
     uint64_t first = 0;
     uint64_t end = 0;
   };
+  // Slots of a global batch.
+  struct Slots {
+    int64_t first = 0;
+    int64_t end = 0;
+    int64_t most = 0;  // the slots of the rank that has most, at least 1
+  };
 
   bool is_bucket() const { return plan_.batch.kind == BatchSpec::Kind::kBucket; }
   Range LanesOfRank(int rank) const;
@@ -81,8 +87,12 @@ class LaneSettler final : public Settler {
   void CloseBucket(BatchLane& lane, size_t bucket);
   void CloseBatch();
   ClosedBatch Assemble();
-  void PlaceBuckets(ClosedBatch& batch) const;
+  void AppendRows(uint64_t lane, int64_t slot, int64_t num_slots, ClosedBatch& batch) const;
+  Slots OwnSlots() const;
+  int64_t SlotsBefore(uint64_t lane) const;
   int64_t SlotsOf(const BatchLane& lane) const;
+  int64_t PadTo() const;
+  void DropBeside(const Slots& slots);
   std::optional<uint64_t> OpenEpoch();
   void ClearOpenBatch();
   void Apply(BatchCounter::After after);
@@ -105,6 +115,7 @@ class LaneSettler final : public Settler {
   Range own_;
   Range settled_;
   bool all_lanes_ = true;                // true if this rank settles the lanes of every rank
+  bool by_rows_ = false;                 // true if it fills rows of all lanes (RanksDivideRows)
   uint64_t max_pending_rows_ = 0;        // the most rows that wait in a lane
   std::optional<size_t> length_extent_;  // a row's extent that is its length; none: fixed_length_
   int64_t fixed_length_ = 0;

@@ -50,11 +50,12 @@ absl::Status CheckLanes(const PhysicalPlan& plan, const SettlerOptions& options)
       options.rank < 0 || options.rank >= options.world) {
     return absl::InternalError("a settler without a cut, lanes or a rank");
   }
-  if (static_cast<uint64_t>(options.world) > lanes) {
+  if (static_cast<uint64_t>(options.world) > lanes && !RanksKnowBatches(plan, options.endless)) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "world ", options.world, ": the plan has a cut and ", lanes, " lanes: at most ", lanes,
-        " ranks; set lanes: ", options.world,
-        " (lanes are part of what the plan means: another number gives another order)"));
+        "world ", options.world, ": the plan has a cut of an input without end and ", lanes,
+        " lanes: at most ", lanes, " ranks; set lanes: ", options.world,
+        " (lanes are part of what the plan means: another number gives another order), or repeat "
+        "behind the batch stage"));
   }
   std::vector<uint64_t> sizes = {plan.batch.size};
   if (plan.batch.kind == BatchSpec::Kind::kBucket) sizes = plan.batch.bucket_sizes;
@@ -112,11 +113,11 @@ LaneSettler::LaneSettler(const PhysicalPlan& plan, SettlerOptions options, Batch
 
 absl::Status LaneSettler::Init() {
   MILLRACE_RETURN_IF_ERROR(CheckRepeats());
-  own_ = LanesOfRank(options_.rank);
-  // Without an end no lane runs short, unless a take stops it; in bucket batches the rows of other
-  // lanes decide where ours stand.
-  all_lanes_ = !options_.endless || options_.counts || is_bucket() || HasTake(plan_);
-  settled_ = all_lanes_ ? Range{0, options_.num_lanes} : own_;
+  const Range all = {0, options_.num_lanes};
+  by_rows_ = RanksDivideRows(plan_, options_.world, options_.endless);
+  own_ = by_rows_ ? all : LanesOfRank(options_.rank);
+  all_lanes_ = options_.counts || RanksKnowBatches(plan_, options_.endless);
+  settled_ = all_lanes_ ? all : own_;
   FindLength();
   const size_t num_buckets = is_bucket() ? plan_.batch.bucket_sizes.size() : 1;
   for (size_t b = 0; b < num_buckets; ++b) {

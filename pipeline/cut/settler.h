@@ -25,7 +25,8 @@
 // (a batch says whether the next one begins another epoch). So the rows held at any time are, per
 // lane, the findings not used (WantsMore: below max(64, twice the lane's rows of a batch) plus the
 // blocks that were under way), the shuffles' buffers, less than one bucket's rows per bucket, and
-// of this rank three batches: at most 48 bytes and the extents each.
+// of this rank three batches (of the open one all rows where ranks divide them): at most 48 bytes
+// and the extents each.
 
 namespace millrace::pipeline {
 
@@ -83,7 +84,8 @@ class Settler {
   // Borrows the plan for its lifetime. A rank may settle fewer lanes than there are only when
   // lanes() says so: behind a take, or into buckets, it settles all of an endless input too.
   //   INVALID_ARGUMENT  the lanes do not divide a batch size;
-  //                     or world > lanes ("... set lanes: 8");
+  //                     or world > lanes where ranks do not know batches (RanksKnowBatches; "...
+  //                     set lanes: 8");
   //                     or batches of an endless input are repeated
   static absl::StatusOr<std::unique_ptr<Settler>> Make(const PhysicalPlan& plan,
                                                        SettlerOptions options);

@@ -134,10 +134,10 @@ void BatchMaker::PlaceClosedRows(ClosedBatch& closed, OpenBatch& batch) const {
     data.ids()[row.slot] = row.origin.id;
     if (row.error < 0) continue;
     const absl::Status& error = closed.errors[static_cast<size_t>(row.error)];
-    batch.AddBadRow(
-        {row.slot, processor_.Tolerates(error),
-         processor_.Locate(error, LocateSample(*parts_.source, parts_.zip.get(), row.origin.id),
-                           batch.first_position + static_cast<uint64_t>(row.slot))});
+    batch.AddBadRow({row.slot, processor_.Tolerates(error),
+                     processor_.Locate(
+                         error, LocateSample(*parts_.source, parts_.sample_parts(), row.origin.id),
+                         batch.first_position + static_cast<uint64_t>(row.slot))});
   }
   if (parts_.plan.damage.policy == DamageSpec::Policy::kSkip) {
     batch.lanes.resize(static_cast<size_t>(data.layout->num_rows), 0);

@@ -394,7 +394,7 @@ void Executor::Execute(ExamineItem& item) {
   const int64_t worked_ns = Now() - begin_ns;
   counters_.work_nanoseconds.Add(worked_ns);
   sizes_.LearnScan(worked_ns, run.num_rows());
-  counters_.records_examined.Add(run.num_rows());
+  if (!run.known) counters_.records_examined.Add(run.num_rows());
   std::unique_ptr<RunScratch> scratch = CountScratch(std::move(item.scratch));
   scanner_->Keep(run, findings);
   run.records.buffer.reset();  // not under the mutex

@@ -11,7 +11,9 @@
 #include "pipeline/batch/data.h"
 #include "pipeline/batch/host_allocator.h"
 #include "pipeline/batch_op.h"
+#include "pipeline/cut/length_table.h"
 #include "pipeline/order/order.h"
+#include "pipeline/order/sample_windows.h"
 #include "pipeline/order/selection.h"
 #include "pipeline/order/zip.h"
 #include "pipeline/plan/physical.h"
@@ -31,10 +33,13 @@ struct LookaheadSizes {
 struct ExecutorParts {
   PhysicalPlan plan;
   std::unique_ptr<readers::RecordSource> source;
-  GrowingSource* growing = nullptr;            // `source`, if it grows
-  std::unique_ptr<const Zip> zip;              // the zip over `source`, if the plan has one
-  uint64_t data_fingerprint = 0;               // the fingerprint of the data in tokens
-  std::shared_ptr<const Selection> selection;  // the records of the source that count; null: all
+  GrowingSource* growing = nullptr;              // `source`, if it grows
+  std::unique_ptr<const Zip> zip;                // the zip over `source`, if the plan has one
+  std::unique_ptr<const SampleWindows> windows;  // over `source` or `zip`, if the plan has some
+  uint64_t data_fingerprint = 0;                 // the fingerprint of the data in tokens
+  std::shared_ptr<const Selection> selection;    // the records of the source that count; null: all
+  // What pass 1 would find of records, which it then does not read; null: nothing is known.
+  std::shared_ptr<const LengthTable> lengths = nullptr;
   // Memory that the pipeline needs as long as it is open: of the source, the bits of a selection,
   // and the slots of the order's shuffles.
   int64_t standing_bytes = 0;
@@ -57,8 +62,13 @@ struct ExecutorParts {
   std::shared_ptr<Context> context;
 
   bool has_cut() const { return plan.cut.has_value(); }
-  // The number of records or tuples of a zip that samples are named by; kInfinite without end.
-  uint64_t num_records() const { return zip != nullptr ? zip->size() : source->num_records(); }
+  // The number of records, tuples of a zip or windows that samples are named by; kInfinite without
+  // end.
+  uint64_t num_records() const {
+    if (windows != nullptr) return windows->num_windows();
+    return zip != nullptr ? zip->size() : source->num_records();
+  }
+  SampleParts sample_parts() const { return {zip.get(), windows.get()}; }
 };
 
 }  // namespace millrace::pipeline

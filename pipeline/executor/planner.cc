@@ -60,8 +60,8 @@ int64_t Planner::FillOpen(const PlanItem& item, int64_t row, RowsRun& run) const
   run.position = item.batch->first_position + static_cast<uint64_t>(run.first_row);
   auto rows = static_cast<size_t>(std::min(item.rows_per_run, item.num_rows - row));
   if (lookahead_ != nullptr) rows = std::min(rows, lookahead_->LeftInChunk(run.position));
-  const int64_t located =
-      LocateRun(*parts_.source, parts_.zip.get(), {run.ids(), rows}, preferred_rows_, run.records);
+  const int64_t located = LocateRun(*parts_.source, parts_.sample_parts(), {run.ids(), rows},
+                                    preferred_rows_, run.records);
   if (lookahead_ == nullptr) return located;
   run.expected_rows = located;
   if (run.records.bytes() == 0) NoteRead(run);  // no read follows
@@ -84,7 +84,7 @@ int64_t Planner::FillClosed(const PlanItem& item, int64_t row, RowsRun& run) con
   }
   const int64_t kept = TakeKept(keeper_, rows.first(count), preferred_rows_, run);
   if (kept > 0) return kept;
-  return LocateRun(*parts_.source, parts_.zip.get(), {run.ids(), count}, preferred_rows_,
+  return LocateRun(*parts_.source, parts_.sample_parts(), {run.ids(), count}, preferred_rows_,
                    run.records);
 }
 
@@ -96,8 +96,9 @@ int64_t Planner::FillRun(const ScanClaim& claim, std::span<const SampleId> ids, 
     const uint64_t left = lookahead_->LeftInChunk(claim.first + first);
     rest = rest.first(std::min<uint64_t>(rest.size(), left));
   }
-  const int64_t rows =
-      LocateRun(*parts_.source, parts_.zip.get(), rest, preferred_rows_, run.records);
+  const int64_t rows = TakeKnown(rest, run) ? run.records.rows
+                                            : LocateRun(*parts_.source, parts_.sample_parts(), rest,
+                                                        preferred_rows_, run.records);
   run.ids.assign(rest.begin(), rest.begin() + rows);
   run.position = claim.first + first;
   if (claim.reopens) {
@@ -110,8 +111,24 @@ int64_t Planner::FillRun(const ScanClaim& claim, std::span<const SampleId> ids, 
   return rows;
 }
 
+// Shortens `ids` to the first ones that are all known, or all not. True if they are known: then
+// they are `run`, and nothing has to be read.
+bool Planner::TakeKnown(std::span<const SampleId>& ids, ScanRun& run) const {
+  if (parts_.lengths == nullptr) return false;
+  const auto knows = [this](const SampleId& id) { return parts_.lengths->Knows(id.record); };
+  run.known = knows(ids.front());
+  const auto end =
+      std::ranges::find_if(ids, [&](const SampleId& id) { return knows(id) != run.known; });
+  ids = ids.first(static_cast<size_t>(end - ids.begin()));
+  if (!run.known) return false;
+  run.records.starts.clear();  // of no bytes
+  run.records.rows = static_cast<int64_t>(ids.size());
+  return true;
+}
+
 void Planner::FillCandidate(const BadRow& bad, OpenBatch& batch, RowsRun& run) const {
-  const Selection* const selection = parts_.selection.get();
+  // Windows have no other numbers than those of all there are.
+  const Selection* const selection = parts_.windows == nullptr ? parts_.selection.get() : nullptr;
   const uint64_t count = selection != nullptr ? selection->num_kept() : parts_.num_records();
   run.batch = &batch;
   run.first_row = bad.row;
@@ -120,7 +137,7 @@ void Planner::FillCandidate(const BadRow& bad, OpenBatch& batch, RowsRun& run) c
   const DamagedSample& damaged =
       *std::ranges::find(batch.data->damaged, bad.row, &DamagedSample::row);
   id = Candidate(parts_.plan.seed, damaged, run.position, batch.candidates, count, selection);
-  LocateRun(*parts_.source, parts_.zip.get(), {&id, 1}, 1, run.records);
+  LocateRun(*parts_.source, parts_.sample_parts(), {&id, 1}, 1, run.records);
 }
 
 void Planner::NoteRead(uint64_t position, int64_t& expected_rows) const {

@@ -48,6 +48,7 @@ class Planner {
   void NoteRead(ScanRun& run) const { NoteRead(run.position, run.expected_rows); }
 
  private:
+  bool TakeKnown(std::span<const SampleId>& ids, ScanRun& run) const;
   void NoteRead(uint64_t position, int64_t& expected_rows) const;
   OrderMemo* MemoOf(const BatchOrder& order);
   int64_t FillOpen(const PlanItem& item, int64_t row, RowsRun& run) const;

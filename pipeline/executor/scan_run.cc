@@ -7,6 +7,7 @@ void ScanRun::Clear() {
   ids.clear();
   positions.clear();
   records.Clear();
+  known = false;
   expected_rows = 0;
 }
 

@@ -18,6 +18,7 @@ struct ScanRun {
   // The position of each record in its lane; empty where positions count on from the first one's.
   std::vector<uint64_t> positions;
   RunRecords records;
+  bool known = false;  // true if nothing is read: ExecutorParts::lengths knows all of the records
   // Rows whose records the source was told of before, until they have been read.
   int64_t expected_rows = 0;
 

@@ -23,6 +23,17 @@ uint64_t CountKept(const Examined& found, int num_filters) {
       found.rows, [&](const Examined::Row& row) { return row.passed_filters == num_filters; }));
 }
 
+// The lanes with rows of this rank; where ranks divide rows, all that its slice of a batch touches.
+RankSlice LanesWithRows(const ExecutorParts& parts) {
+  const uint64_t lanes = parts.plan.lanes;
+  RankSlice own = SliceOfRank(lanes, parts.rank, parts.world);
+  const auto ranks = static_cast<uint64_t>(parts.world);
+  if (ranks <= lanes) return own;
+  own.num_rows =
+      (lanes * static_cast<uint64_t>(parts.rank + 1) + ranks - 1) / ranks - own.first_row;
+  return own;
+}
+
 }  // namespace
 
 Scanner::Scanner(const ExecutorParts& parts, const RunProcessor& processor, RecordKeeper& keeper,
@@ -30,13 +41,17 @@ Scanner::Scanner(const ExecutorParts& parts, const RunProcessor& processor, Reco
     : parts_(parts),
       processor_(processor),
       examiner_(parts.plan),
-      own_lanes_(SliceOfRank(parts.plan.lanes, parts.rank, parts.world)),
+      own_lanes_(LanesWithRows(parts)),
       budget_(std::move(budget)),
       keeper_(keeper) {}
 
 Scanner::Findings Scanner::Examine(const ScanRun& run, RunScratch& scratch) const {
   Findings findings;
   Examined& found = findings.found;
+  if (run.known) {
+    TakeKnown(run, found);
+    return findings;
+  }
   auto* const payloads = MayKeep(run) ? &findings.payloads : nullptr;
   if (!Caught([&] { ExamineAll(run, scratch, found, payloads); }).ok()) {
     found = ExamineEach(run, scratch);
@@ -44,6 +59,18 @@ Scanner::Findings Scanner::Examine(const ScanRun& run, RunScratch& scratch) cons
   }
   found.num_kept = CountKept(found, parts_.plan.cut->num_filters);
   return findings;
+}
+
+// The lengths are kept, and no row is dropped or split.
+void Scanner::TakeKnown(const ScanRun& work, Examined& found) const {
+  found.rows.reserve(work.ids.size());
+  found.extents.reserve(work.ids.size() * parts_.lengths->width());
+  for (int64_t row = 0; row < work.num_rows(); ++row) {
+    const SampleId& id = work.ids[static_cast<size_t>(row)];
+    found.rows.push_back({.origin = {id, work.position_of(row)}});
+    parts_.lengths->AppendTo(id.record, found.extents);
+  }
+  found.num_kept = found.rows.size();
 }
 
 // `payloads`, unless it is null, becomes the records, in the read buffer.

@@ -34,6 +34,7 @@ class Scanner {
   void Keep(ScanRun& run, Findings& findings) const;
 
  private:
+  void TakeKnown(const ScanRun& work, Examined& found) const;
   void ExamineAll(const ScanRun& work, RunScratch& scratch, Examined& found,
                   std::vector<std::string_view>* payloads) const;
   Examined ExamineEach(const ScanRun& work, RunScratch& scratch) const;

@@ -111,11 +111,13 @@ std::shared_ptr<const OpTable> NotingOps(std::shared_ptr<ImageExtents> extents) 
   return table;
 }
 
-// Samples are dropped or made by looking at them: a note in front of that would be looked at too,
-// and what run says of a stream without samples would not be said.
+// Samples are dropped, or made, by looking at them: a note in front of that would be looked at too,
+// and what run says of a stream without samples would not be said. Or they are windows, and a note
+// in front would tell of their elements.
 bool LooksAtSamples(const proto::Pipeline& pipeline) {
   return std::ranges::any_of(pipeline.stage(), [](const proto::Stage& stage) {
-    return stage.has_filter() || stage.has_unbatch() || stage.has_bucket_by_length();
+    return stage.has_filter() || stage.has_unbatch() || stage.has_bucket_by_length() ||
+           stage.has_window();
   });
 }
 
@@ -198,6 +200,7 @@ std::optional<augment::CropWindow> CropWatch::WindowOf(size_t stage, const Sampl
   const int index = static_cast<int>(stage);
   const proto::Stage& crop = pipeline.stage(index);
   if (!crop.has_random_resized_crop() && !crop.has_random_crop()) return std::nullopt;
+  if (DrawsForElements(pipeline, index)) return std::nullopt;
   const std::string field = StringsOf(OptionsOf(crop), "field").front();
   const auto extents = InFrontOf(pipeline, index, field, *extents_, id);
   if (!extents || extents->height <= 0 || extents->width <= 0) return std::nullopt;
@@ -223,7 +226,7 @@ std::string CropWatch::DrawnText(size_t stage, const SampleId& id) const {
   const proto::Stage& message = pipeline.stage(index);
   const std::vector<OpSpec> specs = OpsFromPlan(plan_.message());
   const auto spec = std::ranges::find(specs, message.name(), &OpSpec::stage);
-  if (spec == specs.end()) return "";
+  if (spec == specs.end() || DrawsForElements(pipeline, index)) return "";
   const auto extents = [&](const std::string& field) {
     return InFrontOf(pipeline, index, field, *extents_, id).value_or(Extents());
   };

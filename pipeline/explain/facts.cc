@@ -80,6 +80,15 @@ StreamCount CountOfZip(const ZipPlan& zip, const SourceFacts& facts) {
   return least;
 }
 
+// The number of windows that are full.
+StreamCount CountOfWindows(StreamCount elements, const WindowPlan& window) {
+  if (!elements.count) return elements;
+  const uint64_t span = (window.size - 1) * window.stride + 1;
+  const uint64_t most = *elements.count;
+  elements.count = most < span ? 0 : (most - span) / window.shift + 1;
+  return elements;
+}
+
 // Rows that are left behind the cut.
 StreamCount CountBehindCut(StreamCount count, const CutPlan& cut) {
   for (const ExamineStep& step : cut.examine) {
@@ -139,12 +148,20 @@ void AppendSources(const PhysicalPlan& physical, const SourceFacts& facts, std::
   }
 }
 
-// batch_size <= 2^31, lanes <= 2^16 and world is an int, so the products fit.
-void AppendShare(const PhysicalPlan& physical, const SourceFacts& facts, std::string* text) {
+// batch_size <= 2^31, lanes <= 2^16 and world is an int, so the products fit. `endless`: true if
+// the order has no end.
+void AppendShare(const PhysicalPlan& physical, const SourceFacts& facts, bool endless,
+                 std::string* text) {
   const auto world = static_cast<uint64_t>(facts.world);
   const auto rank = static_cast<uint64_t>(facts.rank);
-  const bool free = LanesAreFree(physical) && world > physical.lanes;
-  const bool by_lanes = physical.cut && !free;
+  const bool divided = RanksDivideRows(physical, facts.world, endless);
+  if (divided && physical.batch.kind == BatchSpec::Kind::kBucket) {  // of many sizes
+    absl::StrAppendFormat(text, "  rows    1/%d of every batch on rank %d of %d\n", world,
+                          facts.rank, facts.world);
+    return;
+  }
+  const bool free = physical.cut && LanesAreFree(physical) && world > physical.lanes;
+  const bool by_lanes = physical.cut && !free && !divided;
   const uint64_t whole = by_lanes ? physical.lanes : physical.batch.size;
   absl::StrAppendFormat(text, "  %-8s[%d, %d) of every batch on rank %d of %d\n",
                         by_lanes ? "lanes" : "rows", rank * whole / world,
@@ -178,16 +195,24 @@ StreamCount CountOf(const OrderPlan& order, const SourceFacts& facts) {
 }
 
 StreamCount CountOfSamples(const PhysicalPlan& physical, const SourceFacts& facts) {
-  if (!physical.zip) return CountOf(physical.order, facts);
-  return CountAfter(CountOfZip(*physical.zip, facts), physical.order.steps);
+  const OrderPlan& records = RecordOrderOf(physical);
+  const StreamCount count = physical.zip
+                                ? CountAfter(CountOfZip(*physical.zip, facts), records.steps)
+                                : CountOf(records, facts);
+  if (!physical.window) return count;
+  return CountAfter(CountOfWindows(count, *physical.window), physical.order.steps);
 }
 
 std::vector<std::vector<OrderStep>> StepsOfSources(const PhysicalPlan& physical,
                                                    size_t num_sources) {
   std::vector<std::vector<OrderStep>> steps(num_sources);
-  if (!physical.zip) StepsOf(physical.order, {}, &steps);
+  std::vector<OrderStep> behind;
+  if (physical.window) behind = physical.order.steps;
+  const OrderPlan& records = RecordOrderOf(physical);
+  if (!physical.zip) StepsOf(records, behind, &steps);
+  behind.insert(behind.begin(), records.steps.begin(), records.steps.end());
   for (size_t i = 0; physical.zip && i < physical.zip->inputs.size(); ++i) {
-    StepsOf(physical.zip->inputs[i].order, physical.order.steps, &steps);
+    StepsOf(physical.zip->inputs[i].order, behind, &steps);
   }
   return steps;
 }
@@ -198,11 +223,12 @@ std::string FactsText(const PhysicalPlan& physical, const SourceFacts& facts) {
   text += InflateText(physical, facts);
   text += FetchText(physical, facts);
   StreamCount samples = CountOfSamples(physical, facts);
+  const bool endless = !samples.count.has_value();
   if (physical.cut) samples = CountBehindCut(samples, *physical.cut);
   const StreamCount batches = CountAfter(BatchesOf(samples, physical.batch), physical.batch_order);
   absl::StrAppend(&text, "  samples ", samples.ToString(), "\n  batches ", batches.ToString(),
                   "\n");
-  AppendShare(physical, facts, &text);
+  AppendShare(physical, facts, endless, &text);
   return text;
 }
 

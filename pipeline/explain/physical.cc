@@ -167,6 +167,16 @@ void AddZip(const ZipPlan& zip, const PhysicalPlan& physical, Block* block) {
   }
 }
 
+// "window: 24 elements, 2 apart, a window every 3: each element is in about 8"
+std::string WindowText(const WindowPlan& window) {
+  std::string text = absl::StrCat(window.stage, ": ", Count(window.size, "element"));
+  if (window.stride != 1) absl::StrAppend(&text, ", ", Grouped(window.stride), " apart");
+  absl::StrAppend(&text, ", a window every ", Grouped(window.shift));
+  const uint64_t windows = (window.size + window.shift - 1) / window.shift;
+  if (windows > 1) absl::StrAppend(&text, ": each element is in about ", Grouped(windows));
+  return text;
+}
+
 void AppendExamine(const CutPlan& cut, std::string* text) {
   Block block("pass 1", text);
   for (const ExamineStep& step : cut.examine) {
@@ -324,8 +334,14 @@ std::string LanesText(const PhysicalPlan& physical) {
     return absl::StrCat(physical.lanes, ", or as many as the world needs: at most ",
                         Count(physical.batch.size, "rank"));
   }
-  return absl::StrCat(physical.lanes, ", so that the world has at most ",
-                      Count(physical.lanes, "rank"));
+  std::string text =
+      absl::StrCat(physical.lanes, ", and more ranks divide the rows of a batch: at most ",
+                   Count(SmallestBatch(physical), "rank"));
+  const bool is_pushed = physical.sources.front().kind == SourceSpec::Kind::kPush;
+  if (!is_pushed && !RanksKnowBatches(physical, /*endless=*/true)) {
+    absl::StrAppend(&text, ", or ", physical.lanes, " of an input without end");
+  }
+  return text;
 }
 
 }  // namespace
@@ -336,11 +352,18 @@ std::string PhysicalText(const PhysicalPlan& physical) {
   if (physical.select) AppendSelect(*physical.select, &text);
   Block order("order", &text);
   if (physical.zip) AddZip(*physical.zip, physical, &order);
+  if (physical.window) {
+    AddOrder(physical.window->order, physical, 0, &order);
+    order.Add(WindowText(*physical.window));
+  }
   AddOrder(physical.order, physical, 0, &order);
   if (physical.cut) {
     AppendExamine(*physical.cut, &text);
     Block settle("settle", &text);
     for (const SettleStep& step : physical.cut->settle) settle.Add(SettleText(step));
+    if (physical.lengths) {
+      Block("lengths", &text).Add("kept beside the index, so that pass 1 reads no record");
+    }
     Block("lanes", &text).Add(LanesText(physical));
   }
   AppendOps(physical.cut ? "pass 2" : "ops", physical.ops, &text);

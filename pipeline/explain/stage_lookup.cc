@@ -50,4 +50,9 @@ RandomStream DrawsOf(const proto::Pipeline& pipeline, const proto::Stage& stage,
                        .sub_index = id.sub_index});
 }
 
+bool DrawsForElements(const proto::Pipeline& pipeline, int stage) {
+  return std::ranges::any_of(pipeline.stage().begin() + stage, pipeline.stage().end(),
+                             [](const proto::Stage& behind) { return behind.has_window(); });
+}
+
 }  // namespace millrace::pipeline

@@ -26,6 +26,9 @@ bool WorksOn(const proto::Stage& stage, const std::string& field);
 RandomStream DrawsOf(const proto::Pipeline& pipeline, const proto::Stage& stage,
                      const SampleId& id);
 
+// True if the stage draws for the elements of windows, of which each has its own.
+bool DrawsForElements(const proto::Pipeline& pipeline, int stage);
+
 }  // namespace millrace::pipeline
 
 #endif  // MILLRACE_PIPELINE_EXPLAIN_STAGE_LOOKUP_H_

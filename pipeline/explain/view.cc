@@ -119,7 +119,8 @@ void FollowCustom(size_t index, Histories& histories) {
 }
 
 void FollowStage(const proto::Stage& stage, size_t index, Histories& histories) {
-  if (stage.has_custom()) return FollowCustom(index, histories);
+  // Behind a window a value has one more extent, which nothing here knows.
+  if (stage.has_custom() || stage.has_window()) return FollowCustom(index, histories);
   const std::vector<std::string> outputs = StringsOf(OptionsOf(stage), "output");
   const bool renames = !outputs.empty() && !outputs[0].empty();
   for (const std::string& name : FieldsOf(stage)) {
@@ -169,6 +170,7 @@ std::optional<bool> HasActed(const Plan& plan, size_t stage, const SampleId& id)
   const google::protobuf::Message& options = OptionsOf(message);
   const auto* probability = options.GetDescriptor()->FindFieldByName("probability");
   if (probability == nullptr || !RowOf(message).keeps_values) return std::nullopt;
+  if (DrawsForElements(pipeline, static_cast<int>(stage))) return std::nullopt;
   RandomStream random = DrawsOf(pipeline, message, id);
   // All of these ops draw this first (augment/image_ops.h, color_ops.h, distort_ops.h).
   return random.NextFloat() < options.GetReflection()->GetFloat(options, probability);

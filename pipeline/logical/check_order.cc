@@ -122,8 +122,15 @@ class OrderChecker {
         return BehindBatch(i, " works on samples");
       case StageKind::kCut:
         return CheckCut(i);
+      case StageKind::kWindow:
+        return CheckWindow(i);
       case StageKind::kBatch:
         MILLRACE_RETURN_IF_ERROR(CheckBuckets(i));
+        if (stage(i).has_bucket_by_length() && window_ >= 0) {
+          return ErrorAt(at_.Where(i), absl::StrCat("bucket_by_length cannot follow the window at ",
+                                                    at_.Where(window_),
+                                                    ", whose windows have one length; batch can"));
+        }
         return Once(i, "batch", &batch_);
       case StageKind::kPrefetch:
         if (batch_ < 0) return ErrorAt(at_.Where(i), "prefetch must stand after batch");
@@ -289,8 +296,37 @@ class OrderChecker {
     return absl::OkStatus();
   }
 
+  // Which elements a window has must be known without looking at any.
+  absl::Status CheckWindow(int i) {
+    if (batch_ >= 0) return BehindBatch(i, " is made of samples");
+    MILLRACE_RETURN_IF_ERROR(Once(i, "window", &window_));
+    if (stage(0).has_push()) {
+      return ErrorAt(at_.Where(i),
+                     "window cannot follow push: a window has to find its elements again, and what "
+                     "is pushed comes once");
+    }
+    if (cut_ >= 0) {
+      return ErrorAt(
+          at_.Where(i),
+          absl::StrCat(
+              "window cannot follow the ", OpName(stage(cut_)), " at ", at_.Where(cut_),
+              ", behind which only the samples themselves tell which follow each other",
+              stage(cut_).has_filter() ? "; materialize: true makes it a part of the order" : ""));
+    }
+    shuffle_ = -1;  // one of elements and one of windows are two things
+    return absl::OkStatus();
+  }
+
   absl::Status CheckCut(int i) {
     if (batch_ >= 0) return BehindBatch(i, " works on samples");
+    if (window_ >= 0) {
+      return ErrorAt(
+          at_.Where(i),
+          absl::StrCat(OpName(stage(i)), " cannot follow the window at ", at_.Where(window_),
+                       stage(i).has_filter() ? "; a filter with materialize: true can stand "
+                                               "in front of it"
+                                             : ""));
+    }
     if (stage(i).filter().materialize()) return CheckMaterialized(i);
     if (cut_ < 0) cut_ = i;
     if (!stage(i).has_unbatch()) return absl::OkStatus();
@@ -342,6 +378,7 @@ class OrderChecker {
   int shuffle_ = -1;
   int map_ = -1;  // the first that does more than parse
   int cut_ = -1;  // the first
+  int window_ = -1;
   int unbatch_ = -1;
   int order_behind_cut_ = -1;
   uint64_t open_rows_ = 0;  // the rows of the stages so far that a token may have to name

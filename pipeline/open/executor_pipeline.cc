@@ -69,7 +69,7 @@ StreamLength ExecutorPipeline::length() const {
 
 RecordError ExecutorPipeline::Locate(const SampleId& id) const {
   const readers::RecordSource& source = *executor_->parts().source;
-  const readers::RecordRef ref = LocateSample(source, executor_->parts().zip.get(), id);
+  const readers::RecordRef ref = LocateSample(source, executor_->parts().sample_parts(), id);
   RecordError where;
   where.file = source.files()[ref.shard];
   where.offset = static_cast<int64_t>(ref.offset);

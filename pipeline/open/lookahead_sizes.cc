@@ -39,9 +39,11 @@ uint64_t WindowBytes(const ExecutorParts& parts, uint64_t mean_record_bytes) {
   return Clamped(parts.has_cut() ? bytes : bytes * parts.slice.num_rows / parts.plan.batch.size);
 }
 
-// True if the positions of its rows are known before they are read.
+// True if the positions of its rows are known before they are read, and no two of them have the
+// same record.
 bool KnowsRows(const ExecutorParts& parts) {
-  return parts.growing == nullptr && (!parts.has_cut() || parts.plan.lanes <= 1);
+  const bool reads_in_order = !parts.has_cut() || (parts.plan.lanes <= 1 && !parts.lengths);
+  return parts.growing == nullptr && parts.windows == nullptr && reads_in_order;
 }
 
 absl::Status TooLarge(const ExecutorParts& parts, uint64_t window_bytes, uint64_t most_bytes) {

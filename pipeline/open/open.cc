@@ -27,19 +27,39 @@ absl::StatusOr<std::unique_ptr<BatchOp>> MakeBatchOp(const BatchOpSpec& spec,
       absl::StrCat("custom op \"", spec.op, "\", and OpenOptions.ops is empty"));
 }
 
+// Checks that no group of rows is torn, and that each has the same rows in every world. `by_rows`:
+// true if ranks divide the rows of a batch; then the slices of a batch of several lanes' buckets
+// begin at whole groups if those of each bucket would.
+absl::Status CheckGroups(const PhysicalPlan& plan, uint64_t group_rows, bool by_rows, int world) {
+  const uint64_t lanes = plan.cut.has_value() ? plan.lanes : 1;
+  std::vector<uint64_t> sizes = {plan.batch.size};
+  if (plan.batch.kind == BatchSpec::Kind::kBucket) sizes = plan.batch.bucket_sizes;
+  for (const uint64_t size : sizes) {
+    const bool is_lane = by_rows && plan.batch.kind == BatchSpec::Kind::kBucket;
+    const uint64_t rows = is_lane ? size / lanes : size;
+    MILLRACE_RETURN_IF_ERROR(CheckGroupRows(group_rows, rows, by_rows ? rows : lanes, world));
+  }
+  const bool moves = plan.cut.has_value() && by_rows &&
+                     plan.damage.policy == DamageSpec::Policy::kSkip && group_rows > 1;
+  if (!moves) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "world ", world,
+      ": with on_damage policy \"skip\" rows move up within a rank's slice where there are more "
+      "ranks than lanes, so that which rows are mixed would depend on the world; take \"mask\", or "
+      "set lanes: ",
+      world));
+}
+
 // Resolves the ops over whole batches; they must not change fields.
 absl::StatusOr<std::vector<std::unique_ptr<BatchOp>>> MakeBatchOps(const PhysicalPlan& plan,
-                                                                   const OpenOptions& options) {
+                                                                   const OpenOptions& options,
+                                                                   bool by_rows) {
   std::vector<std::unique_ptr<BatchOp>> ops;
   for (const BatchOpSpec& spec : plan.batch_ops) {
     absl::StatusOr<std::unique_ptr<BatchOp>> op = MakeBatchOp(spec, options);
     absl::Status status = op.status();
     if (status.ok()) status = (*op)->Resolve(plan.batch_schema).status();
-    const bool by_lanes = plan.cut.has_value() && plan.token_lanes == 0;
-    const uint64_t units = by_lanes ? plan.lanes : plan.batch.size;
-    if (status.ok()) {
-      status = CheckGroupRows((*op)->group_rows(), plan.batch.size, units, options.world);
-    }
+    if (status.ok()) status = CheckGroups(plan, (*op)->group_rows(), by_rows, options.world);
     if (!status.ok()) {
       if (spec.mixing) return AtStage(spec.where, spec.stage, status);
       return Annotate(status, absl::StrCat("stage \"", spec.stage, "\""));
@@ -51,20 +71,21 @@ absl::StatusOr<std::vector<std::unique_ptr<BatchOp>>> MakeBatchOps(const Physica
 
 // Deals as many lanes as the world needs, where the plan leaves that free.
 absl::Status DealLanes(const OpenOptions& options, PhysicalPlan& plan) {
-  const bool any_lanes = LanesAreFree(plan);
-  if (plan.cut.has_value() && !any_lanes) return absl::OkStatus();
   const auto world = static_cast<uint64_t>(options.world);
-  if (world > plan.batch.size) {
+  const uint64_t smallest = SmallestBatch(plan);
+  if (world > smallest) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "world ", options.world, " is larger than the global batch of ", plan.batch.size, " rows"));
+        "world ", options.world, " is larger than the ",
+        smallest < plan.batch.size ? "smallest of the global batches, of " : "global batch of ",
+        smallest, " rows"));
   }
-  const uint64_t lanes = any_lanes ? LanesForWorld(plan, world) : plan.lanes;
+  const uint64_t lanes = LanesAreFree(plan) ? LanesForWorld(plan, world) : plan.lanes;
   if (lanes != plan.lanes) plan.token_lanes = std::exchange(plan.lanes, lanes);
   return absl::OkStatus();
 }
 
-// Fills in what only plans with a cut have, or only those without.
-absl::Status FillRows(const OpenOptions& options, ExecutorParts& parts) {
+// Fills in what only plans with a cut have, or only those without. `by_rows`: as of CheckGroups.
+absl::Status FillRows(const OpenOptions& options, bool by_rows, ExecutorParts& parts) {
   const PhysicalPlan& plan = parts.plan;
   const auto world = static_cast<uint64_t>(options.world);
   BatchLayout layout;
@@ -76,11 +97,12 @@ absl::Status FillRows(const OpenOptions& options, ExecutorParts& parts) {
       return absl::InvalidArgumentError(absl::StrCat(
           "lanes: ", plan.lanes, " do not divide the batch of ", plan.batch.size, " rows"));
     }
-    // Slots of the rank with most lanes.
-    const uint64_t lanes = plan.lanes / world + (plan.lanes % world != 0 ? 1 : 0);
     if (plan.batch.kind == BatchSpec::Kind::kFixed) {
+      // Slots of the rank with most rows or lanes.
+      const uint64_t units = by_rows ? plan.batch.size : plan.lanes;
+      const uint64_t most = units / world + (units % world != 0 ? 1 : 0);
       MILLRACE_ASSIGN_OR_RETURN(
-          layout, MakeBatchLayout(plan.batch_schema, lanes * (plan.batch.size / plan.lanes)));
+          layout, MakeBatchLayout(plan.batch_schema, most * (plan.batch.size / units)));
     } else {
       MILLRACE_ASSIGN_OR_RETURN(layout, MakeClosedLayout(plan, ClosedBatch()));
     }
@@ -136,10 +158,19 @@ absl::StatusOr<ExecutorParts> MakeExecutorParts(PhysicalPlan plan, OpenedSources
         zip, Zip::Make(*plan.zip, sources.facts, plan.seed, context->memory_budget()));
     sources.facts = {zip->facts()};
   }
+  std::unique_ptr<const SampleWindows> windows;
+  if (plan.window.has_value()) {
+    MILLRACE_ASSIGN_OR_RETURN(windows, SampleWindows::Make(*plan.window, sources.facts, plan.seed,
+                                                           context->memory_budget()));
+    sources.facts = {windows->facts()};
+  }
   MILLRACE_RETURN_IF_ERROR(DealLanes(options, plan));
   MILLRACE_ASSIGN_OR_RETURN(BatchOrder order, BatchOrder::Make(plan, sources.facts));
+  const bool endless = order.records().size() == kInfinite && sources.growing == nullptr;
+  const bool by_rows = !plan.cut.has_value() || plan.token_lanes != 0 ||
+                       RanksDivideRows(plan, options.world, endless);
   MILLRACE_ASSIGN_OR_RETURN(std::vector<std::unique_ptr<BatchOp>> batch_ops,
-                            MakeBatchOps(plan, options));
+                            MakeBatchOps(plan, options, by_rows));
   const uint64_t mean_record_bytes = MeanRecordBytes(sources);
   const uint64_t data_fingerprint = sources.Fingerprint();
   const uint64_t standing_bytes = sources.MemoryBytes() + order.records().MemoBytes();
@@ -149,8 +180,10 @@ absl::StatusOr<ExecutorParts> MakeExecutorParts(PhysicalPlan plan, OpenedSources
                       .source = std::move(sources.source),
                       .growing = sources.growing,
                       .zip = std::move(zip),
+                      .windows = std::move(windows),
                       .data_fingerprint = data_fingerprint,
                       .selection = std::move(sources.selection),
+                      .lengths = std::move(sources.lengths),
                       .standing_bytes = static_cast<int64_t>(standing_bytes),
                       .order = std::move(order),
                       .layout = nullptr,
@@ -165,7 +198,7 @@ absl::StatusOr<ExecutorParts> MakeExecutorParts(PhysicalPlan plan, OpenedSources
                       .clock = {},
                       .allocator = MakeHostAllocator(*context),
                       .context = std::move(context)};
-  MILLRACE_RETURN_IF_ERROR(FillRows(options, parts));
+  MILLRACE_RETURN_IF_ERROR(FillRows(options, by_rows, parts));
   MILLRACE_RETURN_IF_ERROR(CheckReplace(parts));
   MILLRACE_ASSIGN_OR_RETURN(parts.lookahead, SizesOfLookahead(parts, mean_record_bytes));
   if (parts.lookahead.has_value()) {  // it has a memo of its own
@@ -185,6 +218,12 @@ absl::StatusOr<std::unique_ptr<Pipeline>> OpenParts(ExecutorParts parts,
       return absl::InvalidArgumentError(absl::StrCat(
           "quarantine_file: stage \"", parts.plan.zip->stage,
           "\" is a zip, and which of its inputs a bad sample comes from is not known"));
+    }
+    if (parts.plan.window.has_value()) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "quarantine_file: stage \"", parts.plan.window->stage,
+          "\" is a window, and which of its elements a bad sample comes from is not always "
+          "known"));
     }
     MILLRACE_ASSIGN_OR_RETURN(quarantine, readers::QuarantineLog::Open(options.quarantine_file));
   }

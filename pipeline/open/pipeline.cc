@@ -38,6 +38,7 @@ absl::StatusOr<std::unique_ptr<Pipeline>> OpenPlan(const Plan& plan,
   MILLRACE_ASSIGN_OR_RETURN(PhysicalPlan physical, BuildPhysicalPlan(plan, optimizer));
   MILLRACE_ASSIGN_OR_RETURN(OpenedSources sources, OpenSources(physical, *context, options));
   MILLRACE_RETURN_IF_ERROR(sources.Select(physical, *context, options));
+  sources.KeepLengths(physical, *context, options);
   return OpenPhysical(std::move(physical), std::move(sources), std::move(context), options);
 }
 

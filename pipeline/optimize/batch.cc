@@ -165,6 +165,14 @@ absl::Status FillBatch(const PlanMessage& message, int batch_stage, PhysicalPlan
     batch.padding.clear();
     return absl::OkStatus();
   }
+  if (plan->window) {
+    return StageError(where, batch.stage,
+                      absl::StrCat("field \"", extents_of.front(),
+                                   "\" differs in shape from sample "
+                                   "to sample (",
+                                   Described(*schema.Find(extents_of.front())),
+                                   "), which a plan with a window cannot batch"));
+  }
   if (!plan->cut) plan->cut.emplace();
   plan->cut->extents_of = std::move(extents_of);
   if (batch.length_is_value) plan->cut->value_of = batch.length_field;

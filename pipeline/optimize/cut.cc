@@ -128,16 +128,25 @@ absl::StatusOr<ExamineStep> MakeStep(const OpSpec& spec, const OpMaker& maker, S
 
 }  // namespace
 
-absl::Status FillExamine(const std::vector<OpSpec>& specs, const std::vector<Schema>& before,
-                         const OpMaker& maker, PhysicalPlan* plan) {
-  const Wanted wanted = CollectWanted(specs, before, *plan->cut, &plan->rules);
-  Schema schema = before.front();
+std::vector<OpSpec> SpecsOfExamine(const std::vector<OpSpec>& specs,
+                                   const std::vector<Schema>& before, const CutPlan& cut,
+                                   std::vector<std::string>* rules) {
+  const Wanted wanted = CollectWanted(specs, before, cut, rules);
+  std::vector<OpSpec> examine;
   for (size_t i = 0; i < specs.size(); ++i) {
     const bool is_cut =
         specs[i].is_filter() || std::holds_alternative<UnbatchOptions>(specs[i].options);
     const auto entry = wanted.find(i);
     if (!is_cut && entry == wanted.end()) continue;
-    const OpSpec spec = is_cut ? specs[i] : Shrunk(specs[i], entry->second);
+    examine.push_back(is_cut ? specs[i] : Shrunk(specs[i], entry->second));
+  }
+  return examine;
+}
+
+absl::Status FillExamine(const std::vector<OpSpec>& specs, const std::vector<Schema>& before,
+                         const OpMaker& maker, PhysicalPlan* plan) {
+  Schema schema = before.front();
+  for (const OpSpec& spec : SpecsOfExamine(specs, before, *plan->cut, &plan->rules)) {
     MILLRACE_ASSIGN_OR_RETURN(ExamineStep step, MakeStep(spec, maker, &schema));
     plan->cut->examine.push_back(std::move(step));
     plan->cut->may_vary |= MayVary(spec.options);

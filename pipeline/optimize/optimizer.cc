@@ -193,6 +193,7 @@ absl::StatusOr<PhysicalPlan> MakePhysicalPlan(const Plan& plan, const OptimizerO
   MILLRACE_RETURN_IF_ERROR(CheckBatchMixing(message, physical));
   MILLRACE_RETURN_IF_ERROR(FillSelect(specs, schemas, maker, &physical));
   if (physical.cut) MILLRACE_RETURN_IF_ERROR(FillExamine(specs, schemas, maker, &physical));
+  MILLRACE_RETURN_IF_ERROR(FillLengths(message, batch, specs, schemas, maker, &physical));
   if (options.fuse_image) {
     MILLRACE_RETURN_IF_ERROR(FuseOps(maker, schemas, &specs, &physical));
   }

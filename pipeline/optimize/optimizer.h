@@ -94,6 +94,18 @@ absl::Status FillBatch(const PlanMessage& message, int batch_stage, PhysicalPlan
 absl::Status FillExamine(const std::vector<OpSpec>& specs, const std::vector<Schema>& before,
                          const OpMaker& maker, PhysicalPlan* plan);
 
+// The ops of FillExamine, shrunk to what pass 1 wants, and its cuts, in order. A line for each
+// decision goes to `rules`.
+std::vector<OpSpec> SpecsOfExamine(const std::vector<OpSpec>& specs,
+                                   const std::vector<Schema>& before, const CutPlan& cut,
+                                   std::vector<std::string>* rules);
+
+// Makes plan->lengths if the batch keeps them. REQUIRES: FillExamine.
+//   INVALID_ARGUMENT  a stage stands in front of the batch whose outcome cannot be kept
+absl::Status FillLengths(const PlanMessage& message, int batch_stage,
+                         const std::vector<OpSpec>& specs, const std::vector<Schema>& before,
+                         const OpMaker& maker, PhysicalPlan* plan);
+
 // Makes plan->select from the filters that are materialized, with the ops that they need, if there
 // are any. REQUIRES: in front of the last of them there are only parse_example, decode_raw and such
 // filters.

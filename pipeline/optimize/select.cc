@@ -10,9 +10,11 @@
 #include "absl/strings/str_join.h"
 #include "base/status.h"
 #include "pipeline/optimize/optimizer.h"
+#include "pipeline/plan/message.h"
 
-// Filters that are materialized. What they need is a small plan of its own: the same sources, the
-// filters as a cut, and the ops in front of them as far as they are needed (cut.cc).
+// What is found out once and kept beside the index: the outcome of filters that are materialized,
+// and lengths. What they need is a small plan of its own: the same sources, the filters as a cut,
+// and the ops in front of them as far as they are needed (cut.cc).
 
 namespace millrace::pipeline {
 namespace {
@@ -107,7 +109,63 @@ std::string KeyText(const PhysicalPlan& plan, const std::vector<OpSpec>& scanned
   return text;
 }
 
+// True if SpecText says all about it: its outcome is one of the record alone.
+bool IsOfTheRecord(const OpSpec& spec) {
+  return spec.is_materialized() ||
+         std::holds_alternative<readers::DecodeRawOptions>(spec.options) ||
+         std::holds_alternative<readers::ParseFieldsOptions>(spec.options) ||
+         std::holds_alternative<readers::ParseSequenceExampleOptions>(spec.options) ||
+         std::holds_alternative<readers::ParseExampleOptions>(spec.options);
+}
+
+// The reason why lengths cannot be kept; "": they can.
+std::string WhyNotKept(const PhysicalPlan& plan, const std::vector<OpSpec>& examined) {
+  if (plan.zip.has_value()) return "and which records a zip puts side by side may differ";
+  for (const SourceSpec& source : plan.sources) {
+    if (source.kind == SourceSpec::Kind::kPush) return "and what is pushed comes once";
+  }
+  for (const OpSpec& spec : examined) {
+    if (IsOfTheRecord(spec)) continue;
+    return absl::StrCat(
+        "so only parse_example and its like, decode_raw and materialized filters may make them; "
+        "stage \"",
+        spec.stage, "\" is ", OpName(spec.options));
+  }
+  return "";
+}
+
 }  // namespace
+
+absl::Status FillLengths(const PlanMessage& message, int batch_stage,
+                         const std::vector<OpSpec>& specs, const std::vector<Schema>& before,
+                         const OpMaker& maker, PhysicalPlan* plan) {
+  if (!plan->batch.keep_lengths) return absl::OkStatus();
+  const CutPlan& cut = *plan->cut;
+  std::vector<std::string> rules;
+  const std::vector<OpSpec> examined = SpecsOfExamine(specs, before, cut, &rules);
+  if (const std::string why = WhyNotKept(*plan, examined); !why.empty()) {
+    return StageError(message.Where(batch_stage, "keep_lengths"), plan->batch.stage,
+                      absl::StrCat("keep_lengths keeps what is found out about each record of the "
+                                   "source, ",
+                                   why, "; leave keep_lengths out"));
+  }
+  if (cut.extents_of.empty() && cut.value_of.empty()) return absl::OkStatus();
+  auto scan = std::make_shared<PhysicalPlan>();
+  scan->sources = plan->sources;
+  scan->seed = plan->seed;
+  scan->semantics_version = plan->semantics_version;
+  scan->batch_schema = plan->batch_schema;
+  scan->cut.emplace();
+  scan->cut->extents_of = cut.extents_of;
+  scan->cut->value_of = cut.value_of;
+  MILLRACE_RETURN_IF_ERROR(FillExamine(specs, before, maker, scan.get()));
+  std::string key = KeyText(*plan, examined);
+  for (const std::string& field : cut.extents_of)
+    absl::StrAppend(&key, "extents of ", Quoted(field));
+  absl::StrAppend(&key, "value of ", Quoted(cut.value_of));
+  plan->lengths = LengthsPlan{.scan = std::move(scan), .key = std::move(key)};
+  return absl::OkStatus();
+}
 
 absl::Status FillSelect(const std::vector<OpSpec>& specs, const std::vector<Schema>& before,
                         const OpMaker& maker, PhysicalPlan* plan) {

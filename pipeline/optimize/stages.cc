@@ -123,6 +123,19 @@ void FillOrderStage(const proto::Stage& stage, bool behind_batch, PhysicalPlan* 
   }
 }
 
+// The order so far is that of the elements.
+void FillWindow(const proto::Stage& stage, PhysicalPlan* plan) {
+  const proto::Window& window = stage.window();
+  plan->window = {.stage = stage.name(),
+                  .order = std::move(plan->order),
+                  .size = window.size(),
+                  .shift = window.shift(),
+                  .stride = window.stride(),
+                  .drop_remainder = window.drop_remainder()};
+  plan->order = OrderPlan();
+  plan->order.stage = stage.name();
+}
+
 // The field of samples without a zip.
 constexpr std::string_view kRecordField = "record";
 
@@ -135,7 +148,7 @@ void ForEachSource(const OrderPlan& order, std::string_view field, PhysicalPlan*
 }
 template <typename Function>
 void ForEachSource(PhysicalPlan* plan, const Function& f) {
-  if (!plan->zip) return ForEachSource(plan->order, kRecordField, plan, f);
+  if (!plan->zip) return ForEachSource(RecordOrderOf(*plan), kRecordField, plan, f);
   for (const ZipPlan::Input& input : plan->zip->inputs) {
     ForEachSource(input.order, input.field, plan, f);
   }
@@ -216,6 +229,9 @@ int FillFromStages(const PlanMessage& message, PhysicalPlan* plan) {
         if (stage.filter().materialize()) break;  // FillSelect
         if (!plan->cut) plan->cut.emplace();
         if (stage.has_filter()) ++plan->cut->num_filters;
+        break;
+      case StageKind::kWindow:
+        FillWindow(stage, plan);
         break;
       case StageKind::kBatch:
         batch = i;

@@ -193,7 +193,7 @@ struct RankSlice {
   uint64_t num_rows = 0;     // the rows of this rank
   uint64_t padded_rows = 0;  // the rows of the largest slice, and of every rank's tensors
 };
-// REQUIRES: 0 <= rank < world <= batch_size.
+// Where world > batch_size some ranks have no rows. REQUIRES: 0 <= rank < world.
 RankSlice SliceOfRank(uint64_t batch_size, int rank, int world);
 
 }  // namespace millrace::pipeline

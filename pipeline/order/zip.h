@@ -44,6 +44,7 @@ class Zip {
   // The records of samples, input after input: sample i's of input j is records[j * n + i], n being
   // the number of samples. Keeps the memos of as many orders as there were calls at once: 4 bytes
   // for each slot of a shuffle's buffer.
+  // Of one input, both may be the same memory.
   // REQUIRES: every samples[i].record < size(), records.size() == n * num_inputs().
   void Locate(std::span<const SampleId> samples, std::span<SampleId> records) const
       MILLRACE_EXCLUDES(mu_);

@@ -17,6 +17,9 @@ inline constexpr uint64_t kMaxShards = uint64_t{1} << 31;
 inline constexpr uint64_t kMaxElements = uint64_t{1} << 31;
 // Pixels along a side of an image.
 inline constexpr uint64_t kMaxExtent = 1 << 16;
+// Elements of a window; and elements from one to its next, and from window to window.
+inline constexpr uint64_t kMaxWindow = uint64_t{1} << 20;
+inline constexpr uint64_t kMaxWindowStep = uint64_t{1} << 40;
 inline constexpr uint32_t kMaxLanes = 1 << 16;
 // Rows in the buffers of shuffles behind a cut and in buckets: every batch's token holds them.
 inline constexpr uint64_t kMaxOpenRows = uint64_t{1} << 20;

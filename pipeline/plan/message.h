@@ -23,8 +23,8 @@ namespace millrace::pipeline {
 inline constexpr uint32_t kSemanticsVersion = 1;
 
 // Where a stage belongs (docs/semantics.md, S-PLAN-3). A cut changes how many samples there are by
-// looking at them.
-enum class StageKind { kSource, kOrder, kMap, kCut, kBatch, kPrefetch };
+// looking at them, a window without.
+enum class StageKind { kSource, kOrder, kMap, kCut, kWindow, kBatch, kPrefetch };
 
 struct PlanMessage {
   proto::Pipeline pipeline;  // every default filled in

@@ -4,6 +4,10 @@
 
 namespace millrace::pipeline {
 
+const OrderPlan& RecordOrderOf(const PhysicalPlan& plan) {
+  return plan.window.has_value() ? plan.window->order : plan.order;
+}
+
 bool LanesAreFree(const PhysicalPlan& plan) {
   return plan.cut.has_value() && plan.cut->num_filters == 0 && plan.cut->settle.empty() &&
          plan.batch.kind != BatchSpec::Kind::kBucket &&
@@ -11,6 +15,25 @@ bool LanesAreFree(const PhysicalPlan& plan) {
              plan.cut->examine.end() &&
          std::ranges::find(plan.sources, SourceSpec::Kind::kPush, &SourceSpec::kind) ==
              plan.sources.end();
+}
+
+bool RanksKnowBatches(const PhysicalPlan& plan, bool endless) {
+  // Without an end no lane runs short, unless a take stops it; in batches of buckets the rows of
+  // other lanes decide where ours stand.
+  return !endless || plan.batch.kind == BatchSpec::Kind::kBucket ||
+         std::ranges::find(plan.cut->settle, SettleStep::Kind::kTake, &SettleStep::kind) !=
+             plan.cut->settle.end();
+}
+
+bool RanksDivideRows(const PhysicalPlan& plan, int world, bool endless) {
+  return plan.cut.has_value() && static_cast<uint64_t>(world) > plan.lanes &&
+         RanksKnowBatches(plan, endless);
+}
+
+uint64_t SmallestBatch(const PhysicalPlan& plan) {
+  const std::vector<uint64_t>& sizes = plan.batch.bucket_sizes;
+  const bool is_bucket = plan.batch.kind == BatchSpec::Kind::kBucket && !sizes.empty();
+  return is_bucket ? *std::ranges::min_element(sizes) : plan.batch.size;
 }
 
 }  // namespace millrace::pipeline

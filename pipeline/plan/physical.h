@@ -81,8 +81,8 @@ struct OrderPlan {
   std::vector<OrderStep> steps;
 };
 
-// Present when the source of the plan is a zip: to PhysicalPlan::order it is source 0, and there is
-// no other.
+// Present when the source of the plan is a zip: to PhysicalPlan::order (or a window's) it is source
+// 0, and there is no other.
 struct ZipPlan {
   struct Input {
     OrderPlan order;       // the order of the input, over PhysicalPlan::sources
@@ -91,6 +91,17 @@ struct ZipPlan {
   };
   std::string stage;
   std::vector<Input> inputs;
+};
+
+// Present when samples are windows over other samples, their elements: to PhysicalPlan::order the
+// windows are source 0, and there is no other.
+struct WindowPlan {
+  std::string stage;
+  OrderPlan order;  // the order of the elements, over PhysicalPlan::sources or the zip
+  uint64_t size = 0;
+  uint64_t shift = 0;           // elements from a window's first to the next one's
+  uint64_t stride = 0;          // elements from one of a window to its next
+  bool drop_remainder = false;  // true if windows that are not full are left out
 };
 
 struct PhysicalOp {
@@ -119,6 +130,13 @@ struct SelectPlan {
   // The sources, the seed, and a cut of the filters alone with the ops that they need.
   std::shared_ptr<const PhysicalPlan> scan;
   std::string key;  // a text, equal only where the same records are kept of the same data
+};
+
+// Present when lengths are kept: what pass 1 would find is in a table beside the index.
+struct LengthsPlan {
+  // The sources, the seed, the batch's schema, and the cut.
+  std::shared_ptr<const PhysicalPlan> scan;
+  std::string key;  // a text, equal only where the same is found of the same data
 };
 
 // A step over the rows that are left after a cut, lane by lane.
@@ -166,6 +184,7 @@ struct BatchSpec {
   std::vector<uint64_t> boundaries;
   std::vector<uint64_t> bucket_sizes;
   bool pad_to_boundary = false;  // true if rows are padded to the bucket's boundary - 1
+  bool keep_lengths = false;     // true if PhysicalPlan::lengths is to be there
 };
 
 // An op that works on whole batches, behind the batch stage: one that mixes rows, or one of the
@@ -190,7 +209,9 @@ struct DamageSpec {
 struct PhysicalPlan {
   std::vector<SourceSpec> sources;
   std::optional<ZipPlan> zip;
+  std::optional<WindowPlan> window;
   std::optional<SelectPlan> select;
+  std::optional<LengthsPlan> lengths;
   // Order, before any cut and the batch stage, and after the batch stage (only kRepeat, kTake,
   // kSkip, over whole batches).
   uint64_t seed = 0;
@@ -203,7 +224,8 @@ struct PhysicalPlan {
   // The number of lanes that a token tells of, where more are dealt for the world (LanesAreFree);
   // 0: `lanes`.
   uint64_t token_lanes = 0;
-  // The ops on the rows that are left: one-to-one, on (record, sub-index).
+  // The ops on the rows that are left: one-to-one, on (record, sub-index). Those in front of a
+  // WindowOp work on its elements.
   std::vector<PhysicalOp> ops;
   Schema batch_schema;  // the sample; unknown extents and kBytes only where `batch` takes them
   // The kind is never kPadded or kRagged without a field whose extents differ: such a batch is
@@ -217,10 +239,25 @@ struct PhysicalPlan {
   uint64_t plan_fingerprint = 0;
 };
 
+// The order of the records, or of a zip's elements: that in front of windows, if there are any.
+const OrderPlan& RecordOrderOf(const PhysicalPlan& plan);
+
 // True if every element of the order is one row of a batch, in order: no filter, unbatch, step or
 // bucket changes that, and the cut only tells extents. Then the rows of a batch are the same for
 // any number of lanes. False where records are pushed: every rank looks at them all.
 bool LanesAreFree(const PhysicalPlan& plan);
+
+// True if every rank settles the lanes of all ranks, so that it knows every batch whole: the input
+// has an end, or a take or buckets need all lanes. `endless`: true if the order has no end; an
+// input that grows has one. REQUIRES: plan.cut.
+bool RanksKnowBatches(const PhysicalPlan& plan, bool endless);
+
+// True if the ranks divide the rows of each batch, since there are more ranks than lanes to divide
+// (S-CUT-21). Of free lanes there are as many as ranks once they are dealt.
+bool RanksDivideRows(const PhysicalPlan& plan, int world, bool endless);
+
+// Returns the rows of the smallest batch that is full: of a plan with buckets, of one of them.
+uint64_t SmallestBatch(const PhysicalPlan& plan);
 
 }  // namespace millrace::pipeline
 

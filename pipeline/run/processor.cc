@@ -46,37 +46,6 @@ size_t TensorOf(const BatchLayout& layout, size_t field, const std::string& name
   return static_cast<size_t>(std::ranges::find(layout.names, name) - layout.names.begin());
 }
 
-// Remembers which rows of a run failed, and the stage that said so.
-class FailedRows {
- public:
-  struct Row {
-    int64_t row;
-    std::string_view stage;
-  };
-  explicit FailedRows(const Run& run) : run_(run) {}
-
-  // Called after `stage` has worked on the run.
-  void Look(std::string_view stage) {
-    if (run_.all_ok()) return;
-    if (failed_.empty()) failed_.resize(static_cast<size_t>(run_.num_rows()), false);
-    for (int64_t row = 0; row < run_.num_rows(); ++row) {
-      if (run_.ok(row) || failed_[static_cast<size_t>(row)]) continue;
-      failed_[static_cast<size_t>(row)] = true;
-      rows_.push_back({row, stage});
-    }
-  }
-  // Ascending.
-  std::vector<Row> Take() {
-    std::ranges::sort(rows_, {}, &Row::row);
-    return std::move(rows_);
-  }
-
- private:
-  const Run& run_;
-  std::vector<bool> failed_;
-  std::vector<Row> rows_;
-};
-
 }  // namespace
 
 RunProcessor::RunProcessor(const PhysicalPlan& plan, const readers::RecordSource& source)
@@ -86,6 +55,11 @@ RunProcessor::RunProcessor(const PhysicalPlan& plan, const readers::RecordSource
       reads_numbers_(!plan.sources.empty() && plan.sources[0].kind == SourceSpec::Kind::kRange) {
   const std::span<const Field> fields = plan.batch_schema.fields();
   for (size_t i = 0; i < plan.ops.size(); ++i) {
+    if (const auto* window = dynamic_cast<const WindowOp*>(plan.ops[i].op.get())) {
+      window_ = window;
+      first_op_ = i + 1;
+      preferred_rows_ = (preferred_rows_ + window->size() - 1) / window->size();
+    }
     preferred_rows_ = std::max(preferred_rows_, plan.ops[i].op->preferred_rows());
     for (const std::string& name : plan.ops[i].binds) {
       const auto it = std::ranges::find(fields, name, &Field::name);
@@ -319,13 +293,27 @@ absl::Status RunProcessor::Describe(const RowsRun& work, int64_t row, const absl
                                     std::string_view stage) const {
   const bool located = work.kept.empty() && !work.records.refs.empty();
   const readers::RecordRef ref =
-      located ? work.records.refs[row] : source_.Locate(work.ids()[row].record);
+      window_ != nullptr ? RefOfElement(work.records, work.records.elements_of(row).front())
+      : located          ? work.records.refs[row]
+                         : source_.Locate(work.ids()[row].record);
   return Annotate(Locate(status, ref, work.position + static_cast<uint64_t>(row)),
                   ToStd(absl::StrCat("stage \"", ToAbsl(stage), "\"")));
 }
 
 bool RunProcessor::Tolerates(const absl::Status& error) const {
   return plan_.damage.policy != DamageSpec::Policy::kFail && IsDamage(error);
+}
+
+bool RunProcessor::LoadRows(const RowsRun& work, RunScratch& scratch, Run& run,
+                            FailedRows& failed) const {
+  if (window_ != nullptr) return LoadWindows(work, scratch, run, failed);
+  if (work.kept.empty()) {
+    Load(work.records, run);
+  } else {
+    LoadKept(work.kept, run);
+  }
+  failed.Look("source");
+  return true;
 }
 
 // nullopt: an op threw, and the run has more than one row, so which one it was is not known.
@@ -335,13 +323,8 @@ std::optional<std::vector<BadRow>> RunProcessor::TryProcess(const RowsRun& work,
   PlaceSlots(work, scratch);
   Run run(scratch.arena, plan_.seed, work.position, work.ids(), work.num_rows());
   FailedRows failed(run);
-  if (work.kept.empty()) {
-    Load(work.records, run);
-  } else {
-    LoadKept(work.kept, run);
-  }
-  failed.Look("source");
-  for (size_t i = 0; i < plan_.ops.size(); ++i) {
+  if (!LoadRows(work, scratch, run, failed)) return std::nullopt;
+  for (size_t i = first_op_; i < plan_.ops.size(); ++i) {
     run.Bind(scratch.slots[i]);
     if (!ApplyCaught(*plan_.ops[i].op, run)) return std::nullopt;
     failed.Look(plan_.ops[i].stage);

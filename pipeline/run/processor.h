@@ -9,8 +9,10 @@
 #include "absl/status/status.h"
 #include "base/run.h"
 #include "pipeline/plan/physical.h"
+#include "pipeline/run/failed_rows.h"
 #include "pipeline/run/records.h"
 #include "pipeline/run/rows_run.h"
+#include "pipeline/stages/window_op.h"
 #include "readers/record_source.h"
 
 namespace millrace::pipeline {
@@ -48,6 +50,15 @@ class RunProcessor {
 
  private:
   std::optional<std::vector<BadRow>> TryProcess(const RowsRun& work, RunScratch& scratch) const;
+  // Adds the source's columns, or those of windows once it has worked on their elements; the other
+  // ops follow. False: an op threw in a run of several windows.
+  bool LoadRows(const RowsRun& work, RunScratch& scratch, Run& run, FailedRows& failed) const;
+  bool LoadWindows(const RowsRun& work, RunScratch& scratch, Run& run, FailedRows& failed) const;
+  // Works on elements of windows; false: an op threw in a run of several.
+  bool WorkOnElements(const RunRecords& records, Run& elements, FailedRows& failed) const;
+  // Fails the one window of `work`, whose elements an op does not take together.
+  void FailByElement(const RowsRun& work, RunScratch& scratch, Run& run, FailedRows& failed) const;
+  readers::RecordRef RefOfElement(const RunRecords& records, size_t element) const;
   void PlaceSlots(const RowsRun& work, RunScratch& scratch) const;
   void LoadZip(const RunRecords& records, Run& run) const;
   void LoadKept(const KeptRows& kept, Run& run) const;
@@ -78,6 +89,8 @@ class RunProcessor {
 
   const PhysicalPlan& plan_;
   const readers::RecordSource& source_;
+  const WindowOp* window_ = nullptr;  // the op behind those that work on elements of windows
+  size_t first_op_ = 0;               // the first op that works on rows
   std::vector<std::vector<size_t>> bound_fields_;  // per op, indices into the batch's schema
   const bool reads_numbers_;                       // true if the source is a range
   int64_t preferred_rows_ = 1;

@@ -35,7 +35,7 @@ struct RowsRun {
   int64_t expected_rows = 0;
 
   int64_t num_rows() const {
-    return kept.empty() ? records.rows : static_cast<int64_t>(kept.payloads.size());
+    return kept.empty() ? records.num_rows() : static_cast<int64_t>(kept.payloads.size());
   }
   const SampleId* ids() const { return batch->data->ids() + first_row; }
   // Frees the records' bytes, once nothing points to them.

@@ -10,11 +10,13 @@
 #include "absl/strings/str_format.h"
 #include "base/little_endian.h"
 #include "base/status.h"
+#include "pipeline/cut/examiner.h"
+#include "pipeline/select/lengths.h"
 #include "pipeline/select/selection.h"
 #include "readers/cache_folder.h"
 #include "readers/shard_stamp.h"
 
-// Selections on disk: which file, and whether what it holds is what would be found now.
+// Selections and lengths on disk: which file, and whether what it holds is what would be found now.
 
 namespace millrace::pipeline {
 namespace {
@@ -25,6 +27,7 @@ constexpr std::string_view kMagic = "MLRSELCT";
 constexpr uint64_t kVersion = 1;
 constexpr size_t kHeaderBytes = 48;
 constexpr size_t kChecksumBytes = 8;
+constexpr uint64_t kBudgetShare = 4;  // lengths take at most one part in so many of the budget
 
 uint64_t WordsOf(uint64_t num_records) { return (num_records + 63) / 64; }
 
@@ -37,11 +40,17 @@ struct Keys {
   SelectionKey content;  // changes with the files too
 };
 
+// What is kept: its text (SelectPlan::key, LengthsPlan::key), and the ending of its file's name.
+struct Kept {
+  std::string key;
+  const char* ending = "";
+};
+
 // The keys of the files as they were when they were opened, or as they are `now`. Nullopt if they
 // cannot be told from changed ones.
-std::optional<Keys> MakeKeys(const PhysicalPlan& plan, const readers::RecordSource& source,
-                             bool now) {
-  std::string name = plan.select->key;
+std::optional<Keys> MakeKeys(const PhysicalPlan& plan, const Kept& kept,
+                             const readers::RecordSource& source, bool now) {
+  std::string name = kept.key;
   std::string stamps = absl::StrCat(source.Fingerprint());
   const bool has_files = std::ranges::any_of(plan.sources, [](const SourceSpec& spec) {
     return spec.kind == SourceSpec::Kind::kFiles || spec.kind == SourceSpec::Kind::kImageFolder;
@@ -63,51 +72,78 @@ std::optional<Keys> MakeKeys(const PhysicalPlan& plan, const readers::RecordSour
   }
   if (!has_files) absl::StrAppend(&name, "|", source.Fingerprint());
   const SelectionKey file = KeyOf(name);
-  return Keys{absl::StrFormat("%016x%016x.select", file.high, file.low),
+  return Keys{absl::StrFormat("%016x%016x%s", file.high, file.low, kept.ending),
               KeyOf(absl::StrCat(name, "|", stamps))};
 }
 
-// The file of one selection.
+// The file of what is kept.
 class Keeper {
  public:
-  Keeper(const PhysicalPlan& plan, const readers::RecordSource& source, const std::string& folder)
+  Keeper(const PhysicalPlan& plan, Kept kept, const readers::RecordSource& source,
+         const std::string& folder)
       : plan_(plan),
+        kept_(std::move(kept)),
         source_(source),
         folder_(folder),
-        keys_(folder_.exists() ? MakeKeys(plan, source, /*now=*/false) : std::nullopt),
+        keys_(folder_.exists() ? MakeKeys(plan, kept_, source, /*now=*/false) : std::nullopt),
         file_(keys_ ? folder_.PathOf(keys_->file) : "") {}
 
-  std::optional<Selection> Load() const {
+  // The bytes of the file, which has so many; nullopt: there are none.
+  std::optional<std::vector<std::byte>> Load(uint64_t file_bytes) const {
     if (!keys_.has_value()) return std::nullopt;
-    const auto bytes = CacheFolder::Load(file_, FileBytes(source_.num_records()));
-    if (!bytes.has_value()) return std::nullopt;
-    return DecodeSelection(*bytes, keys_->content, source_.num_records());
+    return CacheFolder::Load(file_, file_bytes);
   }
+  // REQUIRES: Load gave bytes, or Lock was valid.
+  const SelectionKey& content() const { return keys_->content; }
   // Not valid when nothing can be kept.
   UniqueFd Lock() const { return keys_.has_value() ? folder_.Lock(file_) : UniqueFd(); }
-  absl::Status Keep(const Selection& selection, bool locked) const {
+  // Stores what `encode` makes of the key.
+  template <typename Encode>
+  absl::Status Keep(bool locked, const Encode& encode) const {
     if (!locked) return absl::UnavailableError("the folder of indexes cannot be used");
     // The key would vouch for it.
-    const std::optional<Keys> now = MakeKeys(plan_, source_, /*now=*/true);
+    const std::optional<Keys> now = MakeKeys(plan_, kept_, source_, /*now=*/true);
     if (!now.has_value() || now->content != keys_->content) {
       return absl::AbortedError("a file changed meanwhile");
     }
-    return CacheFolder::Store(file_, EncodeSelection(selection, keys_->content));
+    return CacheFolder::Store(file_, encode(keys_->content));
   }
 
  private:
   const PhysicalPlan& plan_;
+  const Kept kept_;
   const readers::RecordSource& source_;
   const CacheFolder folder_;
   const std::optional<Keys> keys_;
   const std::string file_;
 };
 
-void LogNotKept(const Context& context, const absl::Status& why) {
+// Takes what is kept, or makes and keeps it. `decode(bytes, key)` is nullopt where the bytes are
+// not what they should be.
+template <typename T, typename Decode, typename Make, typename Encode>
+absl::StatusOr<T> LoadOrMake(const Keeper& keeper, uint64_t file_bytes, const char* what,
+                             const Context& context, const Decode& decode, const Make& make,
+                             const Encode& encode) {
+  const auto load = [&]() -> std::optional<T> {
+    const auto bytes = keeper.Load(file_bytes);
+    if (!bytes.has_value()) return std::nullopt;
+    return decode(*bytes, keeper.content());
+  };
+  if (std::optional<T> found = load()) return *std::move(found);
+  const UniqueFd lock = keeper.Lock();
+  // The process that held the lock may have made it meanwhile.
+  if (lock.valid()) {
+    if (std::optional<T> found = load()) return *std::move(found);
+  }
+  absl::StatusOr<T> made = make();
+  if (!made.ok()) return made.status();
+  const absl::Status kept =
+      keeper.Keep(lock.valid(), [&](const SelectionKey& key) { return encode(*made, key); });
+  if (kept.ok()) return made;
   context.Log(LogLevel::kWarning,
-              ToStd(absl::StrCat("the outcome of a filter is not kept, and the next run looks at "
-                                 "every record again: ",
-                                 why.message())));
+              ToStd(absl::StrCat(what, " not kept, and the next run looks at every record again: ",
+                                 kept.message())));
+  return made;
 }
 
 }  // namespace
@@ -162,20 +198,50 @@ absl::StatusOr<std::shared_ptr<const Selection>> OpenSelection(const PhysicalPla
         "a materialized filter keeps a bit for each of ", source.num_records(),
         " records: more than the ", context.memory_budget_bytes(), " B of the memory budget"));
   }
-  const Keeper keeper(plan, source, options.index_folder);
-  std::optional<Selection> selection = keeper.Load();
-  if (!selection.has_value()) {
-    const UniqueFd lock = keeper.Lock();
-    // The process that held the lock may have made it meanwhile.
-    if (lock.valid()) selection = keeper.Load();
-    if (!selection.has_value()) {
-      MILLRACE_ASSIGN_OR_RETURN(selection,
-                                ScanRecords(*plan.select->scan, source, context, options));
-      const absl::Status kept = keeper.Keep(*selection, lock.valid());
-      if (!kept.ok()) LogNotKept(context, kept);
-    }
+  const Keeper keeper(plan, {plan.select->key, ".select"}, source, options.index_folder);
+  const uint64_t num_records = source.num_records();
+  MILLRACE_ASSIGN_OR_RETURN(
+      Selection selection,
+      (LoadOrMake<Selection>(
+          keeper, FileBytes(num_records), "the outcome of a filter is", context,
+          [&](const auto& bytes, const SelectionKey& key) {
+            return DecodeSelection(bytes, key, num_records);
+          },
+          [&] { return ScanRecords(*plan.select->scan, source, context, options); },
+          EncodeSelection)));
+  return std::make_shared<const Selection>(std::move(selection));
+}
+
+std::shared_ptr<const LengthTable> OpenLengths(const PhysicalPlan& plan,
+                                               const readers::RecordSource& source,
+                                               Context& context, const OpenOptions& options) {
+  if (!plan.lengths.has_value()) return nullptr;
+  const auto warn = [&](const auto& why) {
+    context.Log(LogLevel::kWarning,
+                ToStd(absl::StrCat("stage \"", plan.batch.stage,
+                                   "\": keep_lengths: the lengths are found out as if they were "
+                                   "not kept: ",
+                                   why)));
+    return nullptr;
+  };
+  const uint64_t num_records = source.num_records();
+  const size_t width = Examiner(*plan.lengths->scan).extents_per_row();
+  const auto most = static_cast<uint64_t>(context.memory_budget_bytes()) / kBudgetShare;
+  if (num_records > most / LengthTable::BytesOf(1, width)) {
+    return warn(absl::StrCat("they would take more than ", most, " B of the memory budget"));
   }
-  return std::make_shared<const Selection>(*std::move(selection));
+  const Keeper keeper(plan, {plan.lengths->key, ".lengths"}, source, options.index_folder);
+  absl::StatusOr<LengthTable> table = LoadOrMake<LengthTable>(
+      keeper, LengthTable::FileBytes(num_records, width), "the lengths are", context,
+      [&](const auto& bytes, const SelectionKey& key) {
+        return LengthTable::Decode(bytes, key.high, key.low, num_records, width);
+      },
+      [&] { return ScanLengths(*plan.lengths->scan, source, context, options); },
+      [](const LengthTable& lengths, const SelectionKey& key) {
+        return lengths.Encode(key.high, key.low);
+      });
+  if (!table.ok()) return warn(table.status().message());
+  return std::make_shared<const LengthTable>(*std::move(table));
 }
 
 }  // namespace millrace::pipeline

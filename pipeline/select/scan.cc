@@ -8,6 +8,7 @@
 #include "pipeline/cut/examiner.h"
 #include "pipeline/run/processor.h"
 #include "pipeline/run/records.h"
+#include "pipeline/select/lengths.h"
 #include "pipeline/select/selection.h"
 #include "pipeline/stages/apply_caught.h"
 
@@ -23,15 +24,16 @@ using readers::RecordSource;
 constexpr uint64_t kMaxRunRecords = 4096;
 constexpr int64_t kMaxBytesUnderWay = 64 << 20;  // one longer record is read alone
 
-// Its tasks and reads share it; the sources and the plan are borrowed while Run waits.
+// Its tasks and reads share it; the sources and the plan are borrowed while Run waits. `see` is
+// called with the findings of each run, one at a time.
 class Scan : public std::enable_shared_from_this<Scan> {
  public:
+  using See = std::function<void(const Examined&)>;
   Scan(const PhysicalPlan& plan, const RecordSource& source, Context& context,
-       const OpenOptions& options)
+       const OpenOptions& options, See see)
       : source_(source),
         context_(context),
         progress_(options.index_progress),
-        num_filters_(plan.cut->num_filters),
         seed_(plan.seed),
         num_records_(source.num_records()),
         max_runs_(options.cpu_budget > 0
@@ -40,7 +42,7 @@ class Scan : public std::enable_shared_from_this<Scan> {
         max_bytes_(std::min(kMaxBytesUnderWay, context.memory_budget_bytes() / 4)),
         examiner_(plan),
         processor_(plan, source),
-        bits_((num_records_ + 63) / 64, 0) {
+        see_(std::move(see)) {
     for (uint32_t shard = 0; progress_ && shard < source.files().size(); ++shard) {
       if (source.file(shard) != nullptr) {
         total_bytes_ += static_cast<int64_t>(source.file(shard)->size());
@@ -48,7 +50,7 @@ class Scan : public std::enable_shared_from_this<Scan> {
     }
   }
 
-  absl::StatusOr<Selection> Run() {
+  absl::Status Run() {
     std::vector<Work> begun;
     {
       MutexLock lock(mu_);
@@ -59,8 +61,7 @@ class Scan : public std::enable_shared_from_this<Scan> {
       if (total_bytes_ > 0) progress_(*done, total_bytes_);
     }
     MutexLock lock(mu_);
-    if (!error_.ok()) return error_;
-    return Selection(num_records_, std::move(bits_));
+    return error_;
   }
 
  private:
@@ -79,7 +80,7 @@ class Scan : public std::enable_shared_from_this<Scan> {
     std::vector<SampleId> ids(count);
     for (uint64_t i = 0; i < count; ++i) ids[i].record = next_record_ + i;
     auto work = std::make_unique<Stretch>();
-    const int64_t rows = LocateRun(source_, nullptr, ids, 1, work->records);
+    const int64_t rows = LocateRun(source_, {}, ids, 1, work->records);
     work->first = next_record_;
     ids.resize(static_cast<size_t>(rows));
     work->ids = std::move(ids);
@@ -133,10 +134,7 @@ class Scan : public std::enable_shared_from_this<Scan> {
     std::vector<Work> begun;
     {
       MutexLock lock(mu_);
-      for (const Examined::Row& row : found.rows) {
-        if (row.passed_filters != num_filters_) continue;
-        bits_[row.origin.id.record / 64] |= uint64_t{1} << (row.origin.id.record % 64);
-      }
+      see_(found);
       if (!error.ok() && work.first < error_record_) {
         error_record_ = work.first;
         error_ = error;
@@ -189,7 +187,6 @@ class Scan : public std::enable_shared_from_this<Scan> {
   const RecordSource& source_;
   Context& context_;
   const std::function<void(int64_t, int64_t)> progress_;
-  const int num_filters_;
   const uint64_t seed_;
   const uint64_t num_records_;
   const int max_runs_;
@@ -201,7 +198,7 @@ class Scan : public std::enable_shared_from_this<Scan> {
 
   Mutex mu_;
   CondVar changed_;  // wakes Run
-  std::vector<uint64_t> bits_ MILLRACE_GUARDED_BY(mu_);
+  const See see_ MILLRACE_GUARDED_BY(mu_);
   uint64_t next_record_ MILLRACE_GUARDED_BY(mu_) = 0;  // the next record to locate
   Work located_ MILLRACE_GUARDED_BY(mu_);              // the run that was located and not begun
   int runs_ MILLRACE_GUARDED_BY(mu_) = 0;              // the runs under way
@@ -218,7 +215,28 @@ class Scan : public std::enable_shared_from_this<Scan> {
 
 absl::StatusOr<Selection> ScanRecords(const PhysicalPlan& scan, const RecordSource& source,
                                       Context& context, const OpenOptions& options) {
-  return std::make_shared<Scan>(scan, source, context, options)->Run();
+  std::vector<uint64_t> bits((source.num_records() + 63) / 64, 0);
+  const auto see = [&bits, num_filters = scan.cut->num_filters](const Examined& found) {
+    for (const Examined::Row& row : found.rows) {
+      if (row.passed_filters != num_filters) continue;
+      bits[row.origin.id.record / 64] |= uint64_t{1} << (row.origin.id.record % 64);
+    }
+  };
+  MILLRACE_RETURN_IF_ERROR(std::make_shared<Scan>(scan, source, context, options, see)->Run());
+  return Selection(source.num_records(), std::move(bits));
+}
+
+absl::StatusOr<LengthTable> ScanLengths(const PhysicalPlan& scan, const RecordSource& source,
+                                        Context& context, const OpenOptions& options) {
+  LengthTable table(source.num_records(), Examiner(scan).extents_per_row());
+  const auto see = [&table](const Examined& found) {
+    for (size_t i = 0; i < found.rows.size(); ++i) {
+      const Examined::Row& row = found.rows[i];
+      if (row.error < 0) table.Set(row.origin.id.record, found.extents.data() + i * table.width());
+    }
+  };
+  MILLRACE_RETURN_IF_ERROR(std::make_shared<Scan>(scan, source, context, options, see)->Run());
+  return table;
 }
 
 }  // namespace millrace::pipeline

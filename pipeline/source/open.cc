@@ -12,6 +12,7 @@
 #include "pipeline/op_table.h"
 #include "pipeline/order/byte_parts.h"
 #include "pipeline/plan/paths.h"
+#include "pipeline/select/lengths.h"
 #include "pipeline/select/selection.h"
 #include "pipeline/source/memory.h"
 #include "readers/dali_index.h"
@@ -215,7 +216,7 @@ bool WantsShards(const PhysicalPlan& plan) {
       plan.zip.has_value() && std::ranges::any_of(plan.zip->inputs, [&](const auto& input) {
         return HasStep(input.order, wants);
       });
-  return zip_wants || HasStep(plan.order, wants);
+  return zip_wants || HasStep(plan.order, wants) || HasStep(RecordOrderOf(plan), wants);
 }
 
 // The number of records that lie, at most and as a rule, between two that follow each other in the
@@ -231,6 +232,10 @@ uint64_t WindowOf(const OrderPlan& order) {
 
 uint64_t WindowOf(const PhysicalPlan& plan) {
   uint64_t window = WindowOf(plan.order);
+  if (plan.window.has_value()) {
+    const uint64_t records = std::min(window, UINT64_MAX / plan.window->shift) * plan.window->shift;
+    window = std::max(records, WindowOf(plan.window->order));
+  }
   if (plan.zip.has_value()) {
     for (const ZipPlan::Input& input : plan.zip->inputs) {
       window = std::max(window, WindowOf(input.order));
@@ -274,6 +279,7 @@ void AddFetchOrder(const OrderPlan& order, readers::FetchOrder& fetch) {
 readers::FetchOrder FetchOrderOf(const PhysicalPlan& plan, int world) {
   readers::FetchOrder fetch;
   AddFetchOrder(plan.order, fetch);
+  if (plan.window.has_value()) AddFetchOrder(plan.window->order, fetch);
   if (plan.zip.has_value()) {
     for (const ZipPlan::Input& input : plan.zip->inputs) AddFetchOrder(input.order, fetch);
   }
@@ -342,9 +348,10 @@ uint64_t WindowBytesOf(const OrderPlan& order) {
 }  // namespace
 
 ReadWindow WindowOfOrder(const PhysicalPlan& plan, int world) {
-  ReadWindow window = {.records = WindowOf(plan),
-                       .bytes = WindowBytesOf(plan.order),
-                       .fetch = FetchOrderOf(plan, world)};
+  ReadWindow window = {
+      .records = WindowOf(plan),
+      .bytes = std::max(WindowBytesOf(plan.order), WindowBytesOf(RecordOrderOf(plan))),
+      .fetch = FetchOrderOf(plan, world)};
   if (!plan.zip.has_value()) return window;
   for (const ZipPlan::Input& input : plan.zip->inputs) {
     window.bytes = std::max(window.bytes, WindowBytesOf(input.order));
@@ -359,8 +366,14 @@ absl::Status OpenedSources::Select(const PhysicalPlan& plan, Context& context,
   return absl::OkStatus();
 }
 
+void OpenedSources::KeepLengths(const PhysicalPlan& plan, Context& context,
+                                const OpenOptions& options) {
+  lengths = OpenLengths(plan, *source, context, options);
+}
+
 uint64_t OpenedSources::MemoryBytes() const {
-  return source->memory_bytes() + (selection == nullptr ? 0 : selection->memory_bytes());
+  return source->memory_bytes() + (selection == nullptr ? 0 : selection->memory_bytes()) +
+         (lengths == nullptr ? 0 : lengths->memory_bytes());
 }
 
 uint64_t OpenedSources::Fingerprint() const {

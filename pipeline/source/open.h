@@ -7,6 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "base/context.h"
+#include "pipeline/cut/length_table.h"
 #include "pipeline/order/order.h"
 #include "pipeline/pipeline.h"
 #include "pipeline/plan/physical.h"
@@ -23,9 +24,12 @@ struct OpenedSources {
   GrowingSource* growing = nullptr;            // `source`, if it is one
   std::vector<OrderSource> facts;              // the facts of each source of the plan
   std::shared_ptr<const Selection> selection;  // the selection that the facts have; null: none
+  std::shared_ptr<const LengthTable> lengths;  // the lengths that are kept; null: none
 
   // Decides which records there are, if the plan selects any (OpenSelection).
   absl::Status Select(const PhysicalPlan& plan, Context& context, const OpenOptions& options);
+  // Takes or makes the lengths, if the plan keeps them (OpenLengths).
+  void KeepLengths(const PhysicalPlan& plan, Context& context, const OpenOptions& options);
   // The most bytes that the sources keep in memory as long as they live.
   uint64_t MemoryBytes() const;
   // A hash of the data that the stream is made of: of the source, and of the records selected.

@@ -107,6 +107,7 @@ void ToBucket(const proto::BucketByLength& bucket, BatchSpec* spec) {
   spec->boundaries.assign(bucket.boundary().begin(), bucket.boundary().end());
   spec->bucket_sizes.assign(bucket.batch_size().begin(), bucket.batch_size().end());
   spec->pad_to_boundary = bucket.pad_to_bucket_boundary();
+  spec->keep_lengths = bucket.keep_lengths();
   ToPadding(bucket, spec);
 }
 
@@ -164,7 +165,9 @@ constexpr StageRow kBatchRows[] = {
                  kDropRemainder,
                  {"pad_to_bucket_boundary",
                   "pad to boundary - 1, not to the longest; a longer sample is an error"},
-                 kPadding},
+                 kPadding,
+                 {"keep_lengths",
+                  "look at all records once and keep the lengths beside the index; speed only"}},
      .fill = Fill<&Stage::mutable_bucket_by_length, FillPadding<proto::BucketByLength>>,
      .check = Check<&Stage::bucket_by_length, CheckBucket>,
      .batch = To<&Stage::bucket_by_length, ToBucket>,

@@ -1,8 +1,11 @@
+#include "pipeline/plan/limits.h"
 #include "pipeline/stages/convert.h"
 #include "pipeline/stages/cut_ops.h"
 #include "pipeline/stages/row.h"
+#include "pipeline/stages/window_op.h"
 
-// Cuts: stages that change how many samples there are by looking at them.
+// Cuts: stages that change how many samples there are by looking at them. And windows, which change
+// it without.
 
 namespace millrace::pipeline {
 namespace {
@@ -43,11 +46,36 @@ absl::StatusOr<std::unique_ptr<Op>> MakeUnbatch(const UnbatchOptions& unbatch) {
   return MakeUnbatchSlice(unbatch.fields);
 }
 
+void FillWindow(proto::Window* window) {
+  if (!window->has_shift()) window->set_shift(window->size());
+  if (!window->has_stride()) window->set_stride(1);
+}
+
+absl::Status CheckWindow(const OptionsChecker& check, const proto::Window& window) {
+  MILLRACE_RETURN_IF_ERROR(check.InRange("size", window.size(), 1, kMaxWindow));
+  MILLRACE_RETURN_IF_ERROR(check.InRange("shift", window.shift(), 1, kMaxWindowStep));
+  return check.InRange("stride", window.stride(), 1, kMaxWindowStep);
+}
+
+OpOptions ToWindow(const proto::Window& window) { return WindowOptions{window.size()}; }
+
+// Every field that there is.
+OpFields FieldsOfWindow(const WindowOptions&) { return {{}, {}, {}, true}; }
+
+absl::StatusOr<std::unique_ptr<Op>> MakeWindow(const WindowOptions& window) {
+  return std::make_unique<WindowOp>(static_cast<int64_t>(window.size));
+}
+
+bool LeavesOutWindows(const Stage& stage) { return stage.window().drop_remainder(); }
+
 constexpr OpRow kFilterOp = {.index = IndexOf<FilterOptions>(),
                              .fields = FieldsBy<FilterOptions, FieldsOfFilter>};
 constexpr OpRow kUnbatchOp = {.index = IndexOf<UnbatchOptions>(),
                               .fields = FieldsBy<UnbatchOptions, FieldsOfUnbatch>,
                               .make = MakeBy<UnbatchOptions, MakeUnbatch>};
+constexpr OpRow kWindowOp = {.index = IndexOf<WindowOptions>(),
+                             .fields = FieldsBy<WindowOptions, FieldsOfWindow>,
+                             .make = MakeBy<WindowOptions, MakeWindow>};
 
 constexpr StageRow kCutRows[] = {
     {.op_case = Stage::kFilter,
@@ -72,6 +100,23 @@ constexpr StageRow kCutRows[] = {
      .op = &kUnbatchOp,
      .skips_records = Always,
      .counts_by_records = Always},
+    {.op_case = Stage::kWindow,
+     .name = "window",
+     .kind = StageKind::kWindow,
+     .doc = "Samples of `size` elements of what comes before it, tf.data's windows made tensors: "
+            "every field has a first extent of `size`.",
+     .options = {{"size", "elements of a window, at most 2^20", kRequired},
+                 {"shift", "elements from the first of a window to the first of the next",
+                  "`size`"},
+                 {"stride", "elements from one of a window to its next"},
+                 {"drop_remainder",
+                  "leave out the last windows if they are not full; without it every window has to "
+                  "be"}},
+     .fill = Fill<&Stage::mutable_window, FillWindow>,
+     .check = Check<&Stage::window, CheckWindow>,
+     .read = Read<&Stage::window, ToWindow>,
+     .op = &kWindowOp,
+     .skips_records = LeavesOutWindows},
 };
 
 }  // namespace

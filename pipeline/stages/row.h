@@ -77,7 +77,7 @@ struct StageRow {
   void (*source)(const proto::Stage&, SourceSpec*) = nullptr;  // but for joins
   void (*order)(const proto::Stage&, OrderStep*) = nullptr;
   void (*batch)(const proto::Stage&, BatchSpec*) = nullptr;
-  OpOptions (*read)(const proto::Stage&) = nullptr;  // maps and cuts of samples
+  OpOptions (*read)(const proto::Stage&) = nullptr;  // maps and cuts of samples, windows
   const OpRow* op = nullptr;                         // the op of the options that `read` returns
   MixingOfStage (*mixing)(const proto::Stage&) = nullptr;  // maps of whole batches
 

@@ -78,6 +78,11 @@ struct UnbatchOptions {
   std::vector<std::string> fields;  // empty: all; named by the optimizer before the op is made
 };
 
+// Windows over samples, by the numbers of WindowPlan.
+struct WindowOptions {
+  uint64_t size = 0;
+};
+
 using OpOptions = std::variant<
     readers::ParseExampleOptions, readers::ParseSequenceExampleOptions, readers::ParseFieldsOptions,
     readers::DecodeRawOptions, augment::DecodeImageOptions, augment::TargetsOptions,
@@ -91,7 +96,7 @@ using OpOptions = std::variant<
     augment::OneHotOptions, augment::VocabularyOptions, augment::PadTokensOptions,
     augment::ScaleOptions, augment::LogOptions, augment::BucketizeOptions, augment::HashOptions,
     augment::ClipOptions, augment::FillMissingOptions, augment::StackOptions, IdentityOptions,
-    CustomOptions, FilterOptions, UnbatchOptions>;
+    CustomOptions, FilterOptions, UnbatchOptions, WindowOptions>;
 
 struct OpSpec {
   std::string stage;  // identity of the random draws

@@ -179,8 +179,8 @@ class HostsTest(RanksTestCase):
         ranks[0].await_line(r"^step 5/")
         ranks[2].process.send_signal(signal.SIGKILL)
         survivors = [ranks[0], ranks[1], ranks[3]]
-        self.check_lost(survivors, 2, f"({CUT_OFF}|{ENDED})")  # ENDED: rank 3 was faster
-        self.assertRegex(ranks[3].output(), rf"rank 2 is lost.*{ENDED}")
+        # The other host sees the link end, rank 3 the process: each tells the other what it saw.
+        self.check_lost(survivors, 2, f"({CUT_OFF}|{ENDED})")
 
     def test_a_cut_link_ends_both_hosts(self):
         job, _ = self.job("cut")

@@ -254,11 +254,32 @@ class ResumeTest(unittest.TestCase):
                 if done.returncode == 1:
                     self.assertRegex(done.stderr, "token|state .* is damaged")
 
-    def test_more_ranks_than_lanes_are_refused_with_the_advice(self):
+    def test_more_ranks_than_lanes_divide_rows(self):
+        # S-CUT-21, S-RANK-2.
+        for name, world in (("buckets", 9), ("filter, shuffle, take", 7), ("ragged, joined", 16)):
+            with self.subTest(name):
+                reports = [run_json(*self.plan(name), "--rank", rank, "--world", world, "--digest")
+                           for rank in range(world)]
+                digests = self.wholes[name][0]
+                self.assertEqual({report["batches"] for report in reports}, {len(digests)})
+                self.assertEqual(sum(int(report["digest"], 16) for report in reports) % 2**64,
+                                 sum(digests) % 2**64)
+
+    def test_more_ranks_than_rows_are_refused(self):
+        # S-CUT-21.
+        done = millrace("run", *self.plan("buckets"), "--rank", 4, "--world", 13)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("the smallest of the global batches, of 12 rows", done.stderr)
+
+    def test_more_ranks_than_lanes_of_an_endless_cut_are_refused_with_the_advice(self):
         # S-CUT-11.
-        done = millrace("run", *self.plan("buckets"), "--rank", 4, "--world", 5)
+        file = self.folder / "endless.pbtxt"
+        file.write_text(f"lanes: 4 stage {{ {FILES} }} stage {{ repeat {{}} }} stage {{ {PARSE} }} "
+                        'stage { filter { predicate: "label < 8" } } stage { ragged_batch { size: 8 } }')
+        done = millrace("run", file, "--var", f"DATA={self.folder}", "--rank", 4, "--world", 5)
         self.assertEqual(done.returncode, 1)
         self.assertIn("set lanes: 5", done.stderr)
+        self.assertIn("repeat behind the batch stage", done.stderr)
 
 
 if __name__ == "__main__":

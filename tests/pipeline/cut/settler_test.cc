@@ -2,6 +2,8 @@
 
 #include <gmock/gmock.h>
 
+#include <set>
+
 #include "tests/messages.h"
 #include "tests/pipeline/cut/settler_fixture.h"
 #include "tests/sanitized.h"
@@ -78,12 +80,41 @@ void ExpectSameBatches(const std::vector<PlainBatch>& got, const std::vector<Pla
   }
 }
 
-std::vector<int> Worlds(uint64_t lanes) {
+// Worlds of up to all rows of the smallest batch (S-CUT-21), or of all lanes (S-CUT-11).
+std::vector<int> Worlds(const CutCase& cut) {
+  const uint64_t most =
+      RanksKnowBatches(cut.plan, cut.endless) ? SmallestBatch(cut.plan) : cut.plan.lanes;
   std::vector<int> worlds;
-  for (const int world : {1, 2, 3, 4, 8}) {
-    if (static_cast<uint64_t>(world) <= lanes) worlds.push_back(world);
+  for (const int world : {1, 2, 3, 4, 8, 13}) {
+    if (static_cast<uint64_t>(world) <= most) worlds.push_back(world);
   }
   return worlds;
+}
+
+// Settles `records` of each lane of an input that grows: each of their rows is in a batch of this
+// rank, or is given back.
+void ExpectAllGivenBack(const CutCase& cut, int rank, int world, uint64_t records) {
+  SCOPED_TRACE(testing::Message() << "rank " << rank << " of " << world);
+  auto settler = Settler::Make(cut.plan, {.rank = rank,
+                                          .world = world,
+                                          .num_lanes = cut.plan.lanes,
+                                          .extents_per_row = ExtentsPerRow(cut),
+                                          .lane_sizes = cut.lane_sizes,
+                                          .grows = true});
+  ASSERT_TRUE(settler.ok()) << settler.status();
+  std::multiset<uint64_t> given, back;
+  for (uint64_t lane = 0; lane < cut.plan.lanes; ++lane) {
+    Examined block = ExamineBlock(cut, lane, 0, records);
+    for (const Examined::Row& row : block.rows) given.insert(row.origin.id.record);
+    (*settler)->Settle(std::move(block));
+  }
+  (*settler)->EndInput(std::vector<uint64_t>(cut.plan.lanes, records));
+  while (const auto batch = (*settler)->Take()) {
+    for (const ClosedBatch::Row& row : batch->rows) back.insert(row.origin.id.record);
+  }
+  EXPECT_TRUE((*settler)->ended());
+  for (const uint64_t record : (*settler)->TakeDropped()) back.insert(record);
+  EXPECT_EQ(back, given);
 }
 
 // S-CUT-10 to S-CUT-16, S-BATCH-10, S-BATCH-11, against the plain cut: S-CUT-12, S-CUT-15,
@@ -95,7 +126,7 @@ TEST(SettlerTest, EveryWorldGivesTheRowsOfThePlainCut) {
     const CutCase cut = RandomCut(seed);
     const std::vector<PlainBatch> expected = PlainCut(cut, 0).Batches(kMaxBatches);
     batches += expected.size();
-    for (const int world : Worlds(cut.plan.lanes)) {
+    for (const int world : Worlds(cut)) {
       SCOPED_TRACE(testing::Message() << "world " << world);
       ExpectSameBatches(RunWorld(cut, world, kMaxBatches, seed).batches, expected);
     }
@@ -110,7 +141,7 @@ TEST(SettlerTest, EndlessLanesGiveTheRowsOfThePlainCut) {
     CutCase cut = Endless(RandomCut(seed));
     cut.plan.batch_order.clear();
     const std::vector<PlainBatch> expected = PlainCut(cut, kFarPosition).Batches(20);
-    for (const int world : Worlds(cut.plan.lanes)) {
+    for (const int world : Worlds(cut)) {
       ExpectSameBatches(RunWorld(cut, world, 20, seed).batches, expected);
     }
     if (HasFailure()) return;
@@ -123,7 +154,7 @@ TEST(SettlerTest, StateAfterEveryBatchGoesOnAtAnotherWorld) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     const CutCase cut = RandomCut(seed);
     const std::vector<PlainBatch> expected = PlainCut(cut, 0).Batches(20);
-    const std::vector<int> worlds = Worlds(cut.plan.lanes);
+    const std::vector<int> worlds = Worlds(cut);
     const WorldRun run = RunWorld(cut, worlds[seed % worlds.size()], 20, seed);
     for (size_t i = 0; i < run.states.size(); ++i) {
       SCOPED_TRACE(testing::Message() << "after batch " << i);
@@ -178,9 +209,27 @@ TEST(SettlerTest, StateOfASingleRankOfAnEndlessInputHasAllLanes) {
   ExpectSameBatches(RunWorld(cut, 4, 12, 5, run.states[7], 8).batches, expected, 8);
 }
 
+// S-CUT-21, of an input that grows: no record stays behind.
+TEST(SettlerTest, RowsOfOtherRanksAndOfSkippedBatchesAreGivenBack) {
+  constexpr uint64_t kRecords = 40;
+  for (const uint64_t lanes : {1, 2}) {
+    for (const bool buckets : {false, true}) {
+      CutCase cut = buckets ? BucketCut(lanes, 0) : FilterCut(lanes, 4, 0);
+      cut.keep_percent = 100;
+      cut.plan.batch_order = {Step(OrderStep::Kind::kSkip, 1)};
+      cut.lane_sizes.assign(lanes, kInfinite);
+      for (int rank = 0; rank < 4; ++rank) {
+        for (const int world : {1, 2, 4}) {
+          if (rank < world) ExpectAllGivenBack(cut, rank, world, kRecords);
+        }
+      }
+    }
+  }
+}
+
 // S-CUT-11: at most so many ranks, and what to do.
 TEST(SettlerTest, MoreRanksThanLanesIsRefusedWithAdvice) {
-  const auto settler = MakeSettler(FilterCut(2, 8, 10), 3, 4);
+  const auto settler = MakeSettler(Endless(FilterCut(2, 8, 0)), 3, 4);
   EXPECT_TRUE(absl::IsInvalidArgument(settler.status()));
   EXPECT_MESSAGE(settler.status());
 }

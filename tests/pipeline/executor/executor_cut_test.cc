@@ -106,10 +106,10 @@ TEST(ExecutorCutTest, EveryTokenContinuesIdenticallyAtAnotherWorld) {
   }
 }
 
-// S-RANK-1 of a cut.
+// S-CUT-11.
 TEST(ExecutorCutTest, MoreRanksThanLanesAreRefusedWithTheAdvice) {
-  const auto opened =
-      TryOpenFake(FilterPlan(16, 2), MakeFakeData(10), FakeContext(1), RankOptions(0, 4));
+  const auto opened = TryOpenFake(FilterPlan(16, 2, {Step(OrderStep::Kind::kRepeat)}),
+                                  MakeFakeData(10), FakeContext(1), RankOptions(0, 4));
   EXPECT_EQ(opened.status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_MESSAGE(opened.status());
 }

@@ -34,7 +34,7 @@ class FetchWatchTest : public testing::Test {
   void Locate(uint64_t first) {
     const std::vector<SampleId> ids = {{.epoch = 0, .record = first},
                                        {.epoch = 0, .record = first + 1}};
-    EXPECT_EQ(LocateRun(source_, nullptr, ids, 1, records_), 2);
+    EXPECT_EQ(LocateRun(source_, {}, ids, 1, records_), 2);
   }
   int64_t Counted() {
     watch_.Look();

@@ -63,8 +63,21 @@ TEST(ExplainTest, LanesAreFreeWhereEveryRecordIsARow) {
   EXPECT_THAT(free, HasSubstr("  rows    [0, 1) of every batch on rank 0 of 4\n"));
   const std::string pushed =
       TextOf("lanes: 2 stage { push {} }" + behind, SourceFacts{{{0, 0, 0, false}}, 1, 2});
-  EXPECT_THAT(pushed, HasSubstr("2, so that the world has at most 2 ranks\n"));
+  EXPECT_THAT(pushed, HasSubstr("2, and more ranks divide the rows of a batch: at most 4 ranks\n"));
   EXPECT_THAT(pushed, HasSubstr("  lanes   [1, 2) of every batch on rank 1 of 2\n"));
+}
+
+// S-CUT-21, S-CUT-22.
+TEST(ExplainTest, BucketsSayWhatMoreRanksThanLanesDoAndThatLengthsAreKept) {
+  const std::string text = TextOf(
+      "stage { tfrecord { files: \"a-*\" } } stage { parse_example { feature { key: "
+      "\"tokens\" dtype: INT64 shape: [-1] } } } stage { bucket_by_length { field: "
+      "\"tokens\" boundary: [8] batch_size: [8, 4] keep_lengths: true } }",
+      SourceFacts{{{2, 95, 3 << 20}}, 1, 3});
+  EXPECT_THAT(text, HasSubstr("  lengths kept beside the index, so that pass 1 reads no record\n"
+                              "  lanes   1, and more ranks divide the rows of a batch: at most 4 "
+                              "ranks\n"));
+  EXPECT_THAT(text, HasSubstr("  rows    1/3 of every batch on rank 1 of 3\n"));
 }
 
 TEST(ExplainTest, OpenedSourceAddsCountsAndTheRanksRows) {
@@ -211,7 +224,7 @@ TEST(ExplainTest, ShowsEveryKindOfStage) {
         "          extents of tokens\n"
         "  settle  first: the first 1000 behind 1 filter\n"
         "          near: buffer 2,048 rows over all lanes behind 1 filter, no payload, key ",
-        "  lanes   2, so that the world has at most 2 ranks\n"
+        "  lanes   2, and more ranks divide the rows of a batch: at most 2 ranks\n"
         "  pass 2  parse_example: record -> ",
         "  batch   by length of tokens: below 8 8 rows, below 16 4 rows, else 2 rows; padded to "
         "the "

@@ -75,6 +75,13 @@ inline OpenOptions OfRank(int rank, int world, std::string token = "") {
   return options;
 }
 
+// The most ranks that a plan runs on: S-RANK-1, S-CUT-11, S-CUT-20, S-CUT-21.
+inline uint64_t MostRanks(const PhysicalPlan& physical, bool endless) {
+  const bool by_lanes =
+      physical.cut.has_value() && !LanesAreFree(physical) && !RanksKnowBatches(physical, endless);
+  return by_lanes ? physical.lanes : SmallestBatch(physical);
+}
+
 // One global batch as its ranks delivered it.
 struct SeenBatch {
   uint64_t epoch = 0;  // of rank 0

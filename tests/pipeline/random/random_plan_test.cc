@@ -109,13 +109,12 @@ TEST(RandomPlanTest, BatchesHoldTheRowsThatAPlainModelGives) {
   });
 }
 
-// S-RANK-1, S-RANK-2, S-CUT-11.
+// S-RANK-1, S-RANK-2, S-CUT-11, S-CUT-20, S-CUT-21.
 TEST(RandomPlanTest, RanksTogetherAreTheStreamOfOneBitForBit) {
   ForEachPlan(
       60, [](const OpenablePlan& plan, const auto& context, const Reference& reference, uint64_t) {
         const PhysicalPlan physical = plan.Physical();
-        const bool by_lanes = plan.made().has_cut && !LanesAreFree(physical);
-        const uint64_t limit = by_lanes ? physical.lanes : physical.batch.size;
+        const uint64_t limit = MostRanks(physical, plan.made().endless);
         for (const int world : {2, 3, 4, 8}) {
           if (static_cast<uint64_t>(world) > limit) continue;
           const SeenStream seen = RunWorld(plan, context, world, reference.max_batches);
@@ -129,12 +128,13 @@ TEST(RandomPlanTest, RanksTogetherAreTheStreamOfOneBitForBit) {
 }
 
 // S-CUT-11.
-TEST(RandomPlanTest, MoreRanksThanLanesOfACutAreRefusedWithTheAdvice) {
-  ForEachPlan(60, [](const OpenablePlan& plan, const auto& context, const Reference&, uint64_t) {
+TEST(RandomPlanTest, MoreRanksThanLanesOfAnEndlessCutAreRefusedWithTheAdvice) {
+  ForEachPlan(100, [](const OpenablePlan& plan, const auto& context, const Reference&, uint64_t) {
     for (const int world : {2, 3, 4, 8}) {
       const PhysicalPlan physical = plan.Physical();
-      if (!plan.made().has_cut || LanesAreFree(physical)) continue;
-      if (static_cast<uint64_t>(world) <= physical.lanes) continue;
+      const auto ranks = static_cast<uint64_t>(world);
+      if (ranks <= MostRanks(physical, plan.made().endless)) continue;
+      if (ranks > SmallestBatch(physical)) continue;
       const auto opened = plan.Open(context, OfRank(world - 1, world));
       EXPECT_EQ(opened.status().code(), absl::StatusCode::kInvalidArgument);
       EXPECT_THAT(std::string(opened.status().message()),

@@ -64,7 +64,7 @@ Seen DrainPushed(const OpenablePlan& plan, int rank, int world, std::mt19937_64&
 void Check(const OpenablePlan& plan, std::mt19937_64& random) {
   PhysicalPlan physical = Pushable(plan);
   const bool has_cut = physical.cut.has_value();
-  const uint64_t limit = has_cut ? physical.lanes : physical.batch.size;
+  const uint64_t limit = MostRanks(physical, /*endless=*/false);
   OpenedSources sources = plan.Sources(physical);
   const auto opened = OpenPhysical(std::move(physical), std::move(sources), FakeContext(2), {});
   ASSERT_TRUE(opened.ok()) << opened.status();

@@ -31,7 +31,7 @@ bool MakeWhole(const OpenablePlan& plan, const std::shared_ptr<Context>& context
     const ModelStream model = PlanModel(made, physical, plan.Facts(physical)).Stream(kMaxBatches);
     if (!model.ends) whole.max_batches = model.batches.size();
   }
-  whole.max_world = made.has_cut && !LanesAreFree(physical) ? physical.lanes : physical.batch.size;
+  whole.max_world = MostRanks(physical, made.endless);
   DrainRank(made, **opened, 0, whole.max_batches, 0, whole.seen);
   EXPECT_TRUE(whole.seen.end.ok()) << whole.seen.end;
   return !whole.seen.batches.empty();

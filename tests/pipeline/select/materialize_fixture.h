@@ -44,7 +44,7 @@ class CountingIo final : public IoEngine {
   const std::shared_ptr<IoEngine> io_;
 };
 
-// Batches as numbers of records, row by row; -1 for a row without a sample.
+// Batches as numbers of records (of a window, its last), row by row; -1 for a row without a sample.
 struct Stream {
   std::map<uint64_t, std::map<int64_t, int64_t>> batches;  // by index, then by row
   std::vector<uint64_t> epochs;
@@ -132,9 +132,10 @@ class MaterializeTest : public testing::Test {
 
   static void AddRows(const Batch& batch, std::map<int64_t, int64_t>* rows) {
     const auto numbers = batch.Find("number").as<int64_t>();
+    const auto size = static_cast<int64_t>(numbers.size()) / batch.num_rows();  // of a window
     for (int64_t row = 0; row < batch.num_rows(); ++row) {
       if (batch.valid()[row] == 0) continue;
-      rows->emplace(batch.first_global_row() + row, numbers[row]);
+      rows->emplace(batch.first_global_row() + row, numbers[(row + 1) * size - 1]);
     }
   }
 

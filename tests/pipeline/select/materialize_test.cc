@@ -35,6 +35,9 @@ std::vector<Case> Cases() {
        "stage { repeat { epochs: 2 } }"},
       {"behind", "stage { shuffle { buffer_size: 5 } }",
        "stage { repeat { epochs: 2 } } stage { shard { num_shards: 2 } }"},
+      {"window", "stage { shuffle { buffer_size: 5 } }",
+       "stage { window { size: 3 shift: 2 stride: 2 drop_remainder: true } }"
+       "stage { name: \"windows\" shuffle { buffer_size: 5 } }"},
       {"global_behind", "", "stage { global_shuffle {} } stage { take { count: 30 } }"},
   };
 }

@@ -221,6 +221,38 @@ TEST(BatchMixingTest, BitsAreTheSameBehindACut) {
   for (const int world : {1, 2}) EXPECT_EQ(See(text, 30, world, 2, token).rows, rest);
 }
 
+// S-MIX-3, S-CUT-21: more ranks than lanes.
+TEST(BatchMixingTest, BitsAreTheSameWhereRanksDivideRowsBehindACut) {
+  const std::string filter =
+      PlanText("stage { filter { predicate: \"number != 3\" } }",
+               "stage { batch { size: 8 } }" + Mixers("group: 4 num_classes: 30"));
+  EXPECT_EQ(See(filter, 30, 2).rows, See(filter, 30).rows);
+  const std::string buckets =
+      PlanText("",
+               "stage { bucket_by_length { field: \"image\" boundary: 9 batch_size: [8, 4] } } "
+               "stage { mixup { label: \"number\" num_classes: 30 group: 2 } }");
+  const Seen whole = See(buckets, 30);
+  ASSERT_EQ(whole.rows.size(), 30u);
+  EXPECT_EQ(See(buckets, 30, 2).rows, whole.rows);
+}
+
+TEST(BatchMixingTest, RanksThatDivideRowsTearNoGroupAndMoveNoRow) {
+  OpenOptions options = WithData(30);
+  options.world = 4;
+  EXPECT_MESSAGE(OpenError(
+      PlanText("",
+               "stage { bucket_by_length { field: \"image\" boundary: 9 batch_size: [8, 4] } } "
+               "stage { mixup { label: \"number\" num_classes: 30 group: 2 } }"),
+      options));
+  options.world = 2;
+  EXPECT_MESSAGE(OpenError(
+      "on_damage { policy: \"skip\" } " +
+          PlanText(
+              "stage { filter { predicate: \"number != 3\" } }",
+              "stage { batch { size: 8 } } stage { mixup { label: \"number\" num_classes: 30 } }"),
+      options));
+}
+
 // S-MIX-2: a group that is short mixes what it has, and one row stays as it is.
 TEST(BatchMixingTest, ShortGroupsMixTheRowsThatTheyHave) {
   const std::string mix = "stage { mixup { label: \"number\" group: 4 num_classes: 7 } }";

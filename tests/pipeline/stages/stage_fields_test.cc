@@ -242,7 +242,8 @@ const std::set<std::string>& OthersLookAt() {
                                               "parse_csv",     "parse_json",
                                               "parse_tar",     "identity",
                                               "custom",        "filter",
-                                              "unbatch",       "vocabulary"};
+                                              "unbatch",       "vocabulary",
+                                              "window"};
   return names;
 }
 

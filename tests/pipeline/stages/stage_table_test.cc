@@ -71,7 +71,8 @@ TEST(StageTableTest, EveryOptionOfTheMessageIsDocumentedOnce) {
 TEST(StageTableTest, RowsHaveTheColumnsOfTheirKind) {
   for (const StageRow* row : AllRows()) {
     const bool join = InputsOf(Bare(*row)) != nullptr;
-    const bool samples = row->kind == StageKind::kMap || row->kind == StageKind::kCut;
+    const bool samples = row->kind == StageKind::kMap || row->kind == StageKind::kCut ||
+                         row->kind == StageKind::kWindow;
     EXPECT_EQ(row->source != nullptr, row->kind == StageKind::kSource && !join) << row->name;
     EXPECT_EQ(row->order != nullptr, row->kind == StageKind::kOrder) << row->name;
     EXPECT_EQ(row->batch != nullptr, row->kind == StageKind::kBatch) << row->name;
