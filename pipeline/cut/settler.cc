@@ -20,11 +20,6 @@ namespace {
 // many at least.
 constexpr uint64_t kMinPendingRows = 64;
 
-bool HasTake(const PhysicalPlan& plan) {
-  return std::ranges::find(plan.cut->settle, SettleStep::Kind::kTake, &SettleStep::kind) !=
-         plan.cut->settle.end();
-}
-
 bool SplitsRecords(const CutPlan& cut) {
   return std::ranges::find(cut.examine, ExamineStep::Kind::kUnbatch, &ExamineStep::kind) !=
          cut.examine.end();
@@ -134,7 +129,7 @@ absl::Status LaneSettler::Init() {
 absl::Status LaneSettler::CheckRepeats() const {
   const bool infinite =
       std::ranges::find(options_.lane_sizes, kInfinite) != options_.lane_sizes.end();
-  bool ends = HasTake(plan_);
+  bool ends = HasTake(*plan_.cut);
   for (const OrderStep& step : plan_.batch_order) {
     if (infinite && ends && step.kind == OrderStep::Kind::kRepeat && step.count != 1) {
       return absl::InvalidArgumentError(absl::StrCat(

@@ -25,8 +25,7 @@ namespace millrace::pipeline {
 // Thread-compatible; the executor's mutex guards it.
 class Ring {
  public:
-  // `length`: the most open batches.
-  // `length`: also the most that it may be set to.
+  // `length`: the most open batches, and the most that SetLength may set.
   explicit Ring(int length) : length_(length) { filled_.reserve(static_cast<size_t>(length)); }
 
   // Drops all batches; `next_batch` is opened next. `token` is that of the place before it.

@@ -7,6 +7,7 @@
 #include "absl/strings/str_format.h"
 #include "base/bytes_text.h"
 #include "pipeline/explain/explain.h"
+#include "pipeline/order/sample_windows.h"
 
 // How many records, samples and batches there are, as far as that is known without looking at them.
 
@@ -83,9 +84,7 @@ StreamCount CountOfZip(const ZipPlan& zip, const SourceFacts& facts) {
 // The number of windows that are full.
 StreamCount CountOfWindows(StreamCount elements, const WindowPlan& window) {
   if (!elements.count) return elements;
-  const uint64_t span = (window.size - 1) * window.stride + 1;
-  const uint64_t most = *elements.count;
-  elements.count = most < span ? 0 : (most - span) / window.shift + 1;
+  elements.count = FullWindows(window, *elements.count);
   return elements;
 }
 

@@ -22,14 +22,11 @@ double FetchedFor(double place, double stride, double block) {
 }
 
 // The ranks that share the records of a batch. With a cut each looks at those of all, unless lanes
-// are free or its own lanes tell it all (SettlerOptions::endless).
+// are free, lengths are kept, or its own lanes tell it all.
 int RanksThatShare(const PhysicalPlan& physical, const SourceFacts& facts) {
-  if (!physical.cut || LanesAreFree(physical)) return facts.world;
-  const bool has_take = std::ranges::find(physical.cut->settle, SettleStep::Kind::kTake,
-                                          &SettleStep::kind) != physical.cut->settle.end();
-  const bool own_lanes = !CountOfSamples(physical, facts).count && !has_take &&
-                         physical.batch.kind != BatchSpec::Kind::kBucket;
-  return own_lanes ? facts.world : 1;
+  if (!physical.cut || physical.lengths || LanesAreFree(physical)) return facts.world;
+  const bool endless = !CountOfSamples(physical, facts).count;
+  return RanksKnowBatches(physical, endless) ? 1 : facts.world;
 }
 
 // Bytes fetched by bytes of records, where `steps` lie between the records and the batch.

@@ -87,7 +87,6 @@ absl::Status DealLanes(const OpenOptions& options, PhysicalPlan& plan) {
 // Fills in what only plans with a cut have, or only those without. `by_rows`: as of CheckGroups.
 absl::Status FillRows(const OpenOptions& options, bool by_rows, ExecutorParts& parts) {
   const PhysicalPlan& plan = parts.plan;
-  const auto world = static_cast<uint64_t>(options.world);
   BatchLayout layout;
   if (!plan.cut.has_value()) {
     parts.slice = SliceOfRank(plan.batch.size, options.rank, options.world);
@@ -100,7 +99,7 @@ absl::Status FillRows(const OpenOptions& options, bool by_rows, ExecutorParts& p
     if (plan.batch.kind == BatchSpec::Kind::kFixed) {
       // Slots of the rank with most rows or lanes.
       const uint64_t units = by_rows ? plan.batch.size : plan.lanes;
-      const uint64_t most = units / world + (units % world != 0 ? 1 : 0);
+      const uint64_t most = SliceOfRank(units, 0, options.world).padded_rows;
       MILLRACE_ASSIGN_OR_RETURN(
           layout, MakeBatchLayout(plan.batch_schema, most * (plan.batch.size / units)));
     } else {

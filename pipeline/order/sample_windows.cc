@@ -17,13 +17,6 @@ constexpr uint64_t kMostPlaces = 2;
 
 uint64_t SpanOf(const WindowPlan& plan) { return (plan.size - 1) * plan.stride + 1; }
 
-// Windows that are full.
-uint64_t FullWindows(const WindowPlan& plan, uint64_t elements) {
-  if (elements == kInfinite) return kInfinite;
-  const uint64_t span = SpanOf(plan);
-  return elements < span ? 0 : (elements - span) / plan.shift + 1;
-}
-
 // All windows begin at an element that there is.
 uint64_t AllWindows(const WindowPlan& plan, uint64_t elements) {
   if (elements == kInfinite) return kInfinite;
@@ -40,6 +33,12 @@ absl::Status NotFull(const WindowPlan& plan, uint64_t elements) {
 }
 
 }  // namespace
+
+uint64_t FullWindows(const WindowPlan& plan, uint64_t elements) {
+  if (elements == kInfinite) return kInfinite;
+  const uint64_t span = SpanOf(plan);
+  return elements < span ? 0 : (elements - span) / plan.shift + 1;
+}
 
 SampleWindows::SampleWindows(const WindowPlan& plan, std::unique_ptr<const Zip> elements)
     : size_(plan.size),

@@ -23,6 +23,9 @@
 
 namespace millrace::pipeline {
 
+// Returns the number of windows over so many elements that are full; kInfinite without end.
+uint64_t FullWindows(const WindowPlan& plan, uint64_t elements);
+
 // The elements of some windows.
 struct WindowElements {
   std::vector<SampleId> ids;  // the samples that are elements, each once where windows overlap

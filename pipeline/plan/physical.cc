@@ -17,12 +17,15 @@ bool LanesAreFree(const PhysicalPlan& plan) {
              plan.sources.end();
 }
 
+bool HasTake(const CutPlan& cut) {
+  return std::ranges::find(cut.settle, SettleStep::Kind::kTake, &SettleStep::kind) !=
+         cut.settle.end();
+}
+
 bool RanksKnowBatches(const PhysicalPlan& plan, bool endless) {
   // Without an end no lane runs short, unless a take stops it; in batches of buckets the rows of
   // other lanes decide where ours stand.
-  return !endless || plan.batch.kind == BatchSpec::Kind::kBucket ||
-         std::ranges::find(plan.cut->settle, SettleStep::Kind::kTake, &SettleStep::kind) !=
-             plan.cut->settle.end();
+  return !endless || plan.batch.kind == BatchSpec::Kind::kBucket || HasTake(*plan.cut);
 }
 
 bool RanksDivideRows(const PhysicalPlan& plan, int world, bool endless) {

@@ -247,6 +247,9 @@ const OrderPlan& RecordOrderOf(const PhysicalPlan& plan);
 // any number of lanes. False where records are pushed: every rank looks at them all.
 bool LanesAreFree(const PhysicalPlan& plan);
 
+// True if a take stands behind the cut.
+bool HasTake(const CutPlan& cut);
+
 // True if every rank settles the lanes of all ranks, so that it knows every batch whole: the input
 // has an end, or a take or buckets need all lanes. `endless`: true if the order has no end; an
 // input that grows has one. REQUIRES: plan.cut.

@@ -137,8 +137,8 @@ RunRecords RecordsOf(const RunRecords& records, std::span<const uint32_t> rows) 
   if (!records.starts.empty()) TakeRefs(records, rows, taken);
   if (records.buffer != nullptr) CopyFrames(records, rows, taken);
   taken.alone = true;
+  if (records.windows < 0) return taken;
   for (const uint32_t row : rows) {
-    if (records.windows < 0) break;
     taken.elements.at.push_back(static_cast<uint32_t>(taken.elements.ids.size()));
     taken.elements.ids.push_back(records.elements.ids[row]);
   }

@@ -160,6 +160,12 @@ TEST_F(KeptLengthsTest, WithoutAFirstLookTheStreamIsTheSameAndTheLogSaysSo) {
   ASSERT_TRUE(pipeline.ok()) << pipeline.status();
   EXPECT_THAT(log_, HasSubstr("keep_lengths: the lengths are found out as if they were not kept"));
   EXPECT_TRUE(LengthFiles().empty());
+  io_->fails = false;
+  // It began to read when it was opened.
+  ASSERT_TRUE((*pipeline)->Restore((*pipeline)->Save()).ok());
+  Stream got;
+  Drain(**pipeline, &got);
+  ExpectSame(got, plain);
 }
 
 TEST_F(KeptLengthsTest, WhatIsNoFunctionOfTheRecordIsRefused) {
