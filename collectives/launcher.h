@@ -44,6 +44,8 @@ struct LaunchFlags {
 
 // Looks up one variable; nullopt when it is not set.
 using EnvLookup = std::function<std::optional<std::string>(std::string_view name)>;
+// That of this process.
+std::optional<std::string> Environment(std::string_view name);
 
 // Takes the flags, else torchrun's variables, else those of the innermost launcher: Open MPI, PMI
 // (MPICH, Intel), PMIx, Slurm, in this order, because mpirun inside a Slurm job is normal; else

@@ -20,6 +20,9 @@
 
 namespace millrace::pipeline {
 
+// Returns the bytes of a value; -1 if an extent is negative, or if they are more than 1 TiB.
+int64_t ValueBytes(DType dtype, const Shape& shape);
+
 // The fields that a function on samples reads and writes.
 struct SampleOpSpec {
   // The stage's name, on which its random draws depend: OpArgs::stage.
@@ -89,7 +92,8 @@ class SampleOutput {
 using SampleFunction = std::function<absl::Status(const Sample& sample, SampleOutput& output)>;
 
 // Makes an op that calls `function` for every sample that has no error.
-//   INVALID_ARGUMENT  the function is empty, a field is named twice, or preferred_rows < 1
+//   INVALID_ARGUMENT  the function is empty, a field is named twice, a field that is written has a
+//                     shape that no value has, or preferred_rows < 1
 absl::StatusOr<std::unique_ptr<Op>> MakeSampleOp(SampleOpSpec spec, SampleFunction function);
 
 }  // namespace millrace::pipeline

@@ -72,10 +72,9 @@ absl::Status TakeError(mr_error* error) {
 namespace capi = millrace::capi;
 
 mr_error* mr_error_create(int32_t code, const char* message) {
-  const bool is_error = code > MR_OK && code <= MR_UNAUTHENTICATED;
   return capi::Guard([&] {
-    return absl::Status(static_cast<absl::StatusCode>(is_error ? code : MR_UNKNOWN),
-                        message == nullptr ? "" : message);
+    const int32_t known = capi::IsErrorCode(code) ? code : MR_UNKNOWN;
+    return absl::Status(static_cast<absl::StatusCode>(known), message == nullptr ? "" : message);
   });
 }
 

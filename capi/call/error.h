@@ -21,6 +21,9 @@ struct mr_error {
 
 namespace millrace::capi {
 
+// True for a code that an error can have.
+inline bool IsErrorCode(int32_t code) { return code > MR_OK && code <= MR_UNAUTHENTICATED; }
+
 // Returns the status as an error that the caller owns; null for OK. Where there is no memory for
 // it, the error says that instead.
 mr_error* MakeError(const absl::Status& status) noexcept;

@@ -1,10 +1,5 @@
 #include "collectives/launcher.h"
 
-#include <cstdlib>
-#include <optional>
-#include <string>
-#include <string_view>
-
 #include "base/status.h"
 #include "capi/call/guard.h"
 #include "capi/call/sized.h"
@@ -16,13 +11,8 @@ mr_error* mr_detect_launcher(mr_launcher* launcher, mr_sink source, void* user) 
   return capi::Guard([&]() -> absl::Status {
     MILLRACE_RETURN_IF_ERROR(
         capi::CheckGiven("mr_detect_launcher", {{"launcher", launcher != nullptr}}));
-    const auto look_up = [](std::string_view name) -> std::optional<std::string> {
-      const char* const value = std::getenv(std::string(name).c_str());
-      if (value == nullptr) return std::nullopt;
-      return value;
-    };
     MILLRACE_ASSIGN_OR_RETURN(const collectives::Launcher found,
-                              collectives::DetectLauncher(look_up));
+                              collectives::DetectLauncher(collectives::Environment));
     mr_launcher filled = {};
     filled.rank = found.rank;
     filled.world = found.size;

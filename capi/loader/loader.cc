@@ -25,6 +25,7 @@ namespace {
 
 using Outcome = absl::StatusOr<std::optional<pipeline::Batch>>;
 
+static_assert(static_cast<int32_t>(DType::kBytes) == MR_BYTES);
 static_assert(static_cast<int32_t>(DType::kU8) == MR_UINT8);
 static_assert(static_cast<int32_t>(DType::kI32) == MR_INT32);
 static_assert(static_cast<int32_t>(DType::kI64) == MR_INT64);

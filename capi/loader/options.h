@@ -8,7 +8,7 @@
 namespace millrace::capi {
 
 // Returns the options as C++ has them; the defaults for null. They borrow the callback's user.
-//   INVALID_ARGUMENT  the struct has no size
+//   INVALID_ARGUMENT  the struct, its token or its memory is not valid
 absl::StatusOr<pipeline::OpenOptions> OpenOptionsOf(const mr_open_options* given);
 
 }  // namespace millrace::capi

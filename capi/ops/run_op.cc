@@ -86,7 +86,7 @@ class RunOp final : public Op {
       memory.push_back(AllocateRows(run, *writes.back(), field));
     }
     Call(run, reads, writes, memory, 0, run.num_rows());
-    for (int64_t row = 0; row < run.num_rows(); ++row) CheckWritten(run, writes, row);
+    for (const Column* column : writes) CheckWritten(run, *column);
   }
 
   int64_t preferred_rows() const override { return function_->spec.preferred_rows; }
@@ -139,7 +139,13 @@ class RunOp final : public Op {
     if (status.ok()) return;
     if (num_rows == 1) return run.Fail(first_row, std::move(status));
     for (int64_t row = first_row; row < first_row + num_rows; ++row) {
-      if (run.ok(row)) Call(run, reads, writes, memory, row, 1);
+      if (!run.ok(row)) continue;
+      for (size_t i = 0; i < memory.size(); ++i) {
+        if (memory[i] == nullptr) continue;
+        const size_t bytes = RowBytes(handle.fields[i]);
+        std::memset(memory[i] + static_cast<size_t>(row) * bytes, 0, bytes);
+      }
+      Call(run, reads, writes, memory, row, 1);
     }
   }
 
@@ -172,11 +178,12 @@ class RunOp final : public Op {
     return TakeError(function_->apply(function_->user.get(), &view));
   }
 
-  static void CheckWritten(Run& run, const std::vector<Column*>& writes, int64_t row) {
-    for (const Column* column : writes) {
-      if (!run.ok(row) || column->at(row).data != nullptr) continue;
+  static void CheckWritten(Run& run, const Column& column) {
+    if (column.is_dense()) return;  // memory of all rows
+    for (int64_t row = 0; row < run.num_rows(); ++row) {
+      if (!run.ok(row) || column.at(row).data != nullptr) continue;
       run.Fail(row, absl::InternalError(
-                        absl::StrCat("the op did not write field \"", column->name(), "\"")));
+                        absl::StrCat("the op did not write field \"", column.name(), "\"")));
     }
   }
 
@@ -294,7 +301,8 @@ mr_error* mr_run_allocate(mr_run* run, size_t field, int64_t row, const int64_t*
       return absl::InvalidArgumentError(absl::StrCat("mr_run_allocate: rank is ", rank));
     }
     const millrace::Shape of_row(std::span(shape, static_cast<size_t>(rank)));
-    if (declared.shape.IsKnown() || !declared.shape.Admits(of_row) || !of_row.IsKnown()) {
+    if (declared.shape.IsKnown() || !declared.shape.Admits(of_row) ||
+        pipeline::ValueBytes(declared.dtype, of_row) < 0) {
       return absl::InvalidArgumentError(
           absl::StrCat("mr_run_allocate: field \"", declared.name, "\" was declared as ",
                        declared.shape.ToString(), ", which has no rows of ", of_row.ToString()));

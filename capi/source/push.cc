@@ -1,4 +1,3 @@
-#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <string_view>
@@ -13,11 +12,14 @@
 namespace millrace::capi {
 namespace {
 
-// Longer than any wait, and still small enough to be added to a time.
-constexpr std::chrono::nanoseconds kLongestLimit = std::chrono::hours(24 * 365 * 100);
-
 std::string_view ViewOf(const void* record, size_t size) {
   return {static_cast<const char*>(record), size};
+}
+
+// Waits without a limit, so that the record is taken.
+absl::StatusOr<bool> PushAnyTime(pipeline::PushSource& source, const void* record, size_t size) {
+  MILLRACE_RETURN_IF_ERROR(source.Push(ViewOf(record, size)));
+  return true;
 }
 
 // Pushes by `push`, which returns whether the record was taken, and tells that.
@@ -55,11 +57,9 @@ mr_error* mr_push_create(const mr_push_options* options, mr_push** push) {
 
 mr_error* mr_push_push(mr_push* push, const void* record, size_t size) {
   int32_t taken = 0;
-  return capi::PushBy("mr_push_push", push, record, size, &taken,
-                      [&](pipeline::PushSource& source) -> absl::StatusOr<bool> {
-                        MILLRACE_RETURN_IF_ERROR(source.Push(capi::ViewOf(record, size)));
-                        return true;
-                      });
+  return capi::PushBy(
+      "mr_push_push", push, record, size, &taken,
+      [&](pipeline::PushSource& source) { return capi::PushAnyTime(source, record, size); });
 }
 
 mr_error* mr_push_try_push(mr_push* push, const void* record, size_t size, int32_t* taken) {
@@ -70,10 +70,10 @@ mr_error* mr_push_try_push(mr_push* push, const void* record, size_t size, int32
 
 mr_error* mr_push_push_for(mr_push* push, const void* record, size_t size, int64_t timeout_ns,
                            int32_t* taken) {
-  const std::chrono::nanoseconds limit(timeout_ns);
   return capi::PushBy(
       "mr_push_push_for", push, record, size, taken, [&](pipeline::PushSource& source) {
-        return source.PushFor(capi::ViewOf(record, size), std::min(limit, capi::kLongestLimit));
+        if (timeout_ns < 0) return capi::PushAnyTime(source, record, size);
+        return source.PushFor(capi::ViewOf(record, size), std::chrono::nanoseconds(timeout_ns));
       });
 }
 
@@ -89,7 +89,7 @@ mr_error* mr_push_fail(mr_push* push, int32_t code, const char* message) {
   return capi::Guard([&]() -> absl::Status {
     MILLRACE_RETURN_IF_ERROR(capi::CheckGiven(
         "mr_push_fail", {{"push", push != nullptr}, {"message", message != nullptr}}));
-    if (code <= MR_OK || code > MR_UNAUTHENTICATED) {
+    if (!capi::IsErrorCode(code)) {
       return absl::InvalidArgumentError(
           absl::StrCat("mr_push_fail: code is ", code, ", which is no code of an error"));
     }

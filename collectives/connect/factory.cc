@@ -1,7 +1,6 @@
 #include "collectives/factory.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -22,11 +21,6 @@ constexpr char kSingle[] = "single";
 constexpr char kMpi[] = "mpi";
 constexpr char kTcp[] = "tcp";
 constexpr char kNccl[] = "nccl";
-
-std::optional<std::string> Environment(std::string_view name) {
-  const char* value = std::getenv(std::string(name).c_str());
-  return value == nullptr ? std::nullopt : std::optional<std::string>(value);
-}
 
 constexpr char kSlurmAdvice[] = "start with srun --mpi=pmix, or with mpirun inside sbatch";
 

@@ -1,6 +1,7 @@
 #include "collectives/launcher.h"
 
 #include <array>
+#include <cstdlib>
 
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
@@ -32,6 +33,11 @@ absl::Status CheckSizes(const Launcher& winner, const Launcher& other, bool torc
 }
 
 }  // namespace
+
+std::optional<std::string> Environment(std::string_view name) {
+  const char* const value = std::getenv(std::string(name).c_str());
+  return value == nullptr ? std::nullopt : std::optional<std::string>(value);
+}
 
 absl::StatusOr<Launcher> DetectLauncher(const EnvLookup& lookup, const LaunchFlags& flags) {
   std::array<Launcher, 7> found;

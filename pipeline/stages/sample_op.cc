@@ -1,5 +1,6 @@
 #include "pipeline/sample_op.h"
 
+#include <algorithm>
 #include <cstring>
 #include <set>
 #include <utility>
@@ -14,17 +15,11 @@ namespace {
 
 constexpr int64_t kMaxValueBytes = int64_t{1} << 40;
 
-// The bytes of a value; -1 when an extent is negative or the product absurdly large.
-int64_t ValueBytes(DType dtype, const Shape& shape) {
-  auto bytes = static_cast<int64_t>(SizeOf(dtype));
-  bool empty = false;
-  for (const int64_t extent : shape.extents()) {
-    if (extent < 0) return -1;
-    empty = empty || extent == 0;
-    if (extent > 0 && bytes > kMaxValueBytes / extent) return -1;
-    if (extent > 0) bytes *= extent;
-  }
-  return empty ? 0 : bytes;
+// True if some value has the shape, whatever its unknown extents are.
+bool HasValues(DType dtype, const Shape& shape) {
+  if (shape.IsKnown()) return ValueBytes(dtype, shape) >= 0;
+  return std::ranges::all_of(shape.extents(),
+                             [](int64_t extent) { return extent >= Shape::kUnknown; });
 }
 
 absl::Status CheckDistinct(const std::vector<std::string>& names, std::string_view what) {
@@ -45,6 +40,10 @@ absl::Status CheckSpec(const SampleOpSpec& spec) {
   written.insert(written.end(), spec.removes.begin(), spec.removes.end());
   MILLRACE_RETURN_IF_ERROR(CheckDistinct(written, "writes or removes"));
   for (const Field& field : spec.writes) {
+    if (!HasValues(field.dtype, field.shape)) {
+      return absl::InvalidArgumentError(absl::StrCat("no value of field \"", field.name,
+                                                     "\" has the shape ", field.shape.ToString()));
+    }
     if (field.dtype != DType::kBytes || field.shape == Shape{Shape::kUnknown}) continue;
     return absl::InvalidArgumentError(
         absl::StrCat("bytes field \"", field.name, "\" must have the shape [?]"));
@@ -54,6 +53,18 @@ absl::Status CheckSpec(const SampleOpSpec& spec) {
 }
 
 }  // namespace
+
+int64_t ValueBytes(DType dtype, const Shape& shape) {
+  auto bytes = static_cast<int64_t>(SizeOf(dtype));
+  bool empty = false;
+  for (const int64_t extent : shape.extents()) {
+    if (extent < 0) return -1;
+    empty = empty || extent == 0;
+    if (extent > 0 && bytes > kMaxValueBytes / extent) return -1;
+    if (extent > 0) bytes *= extent;
+  }
+  return empty ? 0 : bytes;
+}
 
 SampleOutput::SampleOutput(Run& run, std::span<const Field> fields) : run_(run), fields_(fields) {
   columns_.reserve(fields.size());

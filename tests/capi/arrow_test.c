@@ -97,14 +97,9 @@ static void a_child_that_was_taken_out_lives_on(void) {
 }
 
 static mr_batch* first_batch(const char* text, const path* file) {
-  mr_plan* plan = make_plan_of(text, file);
-  mr_open_options options = {sizeof options};
-  options.index_folder = "/tmp";
-  mr_loader* loader = NULL;
-  EXPECT_OK(mr_loader_open(plan, NULL, &options, &loader));
+  mr_loader* loader = open_file(text, file);
   mr_batch* batch = next_batch(loader);
   mr_loader_free(loader);
-  mr_plan_free(plan);
   return batch;
 }
 

@@ -156,6 +156,7 @@ static mr_error* expand(void* user, const mr_run_view* run) {
         memcmp(&number, (const char*)column->first + row * column->stride_bytes, 8) != 0) {
       return mr_error_create(MR_INTERNAL, "columns");
     }
+    if (pairs[2 * row] != 0 || twice[row] != 0) return mr_error_create(MR_INTERNAL, "not zeroed");
     uint32_t word[2];
     mr_run_random(run->run, row, 1, word, 2);
     pairs[2 * row] = 3 * number;
@@ -297,6 +298,11 @@ static mr_error* cut(void* user, const mr_run_view* run) {
     EXPECT_ERROR(mr_run_allocate(run->run, 0, run->rows, &size, 1, &data), MR_OUT_OF_RANGE, "row");
     EXPECT_ERROR(mr_run_allocate(run->run, 0, row, &size, 0, &data), MR_INVALID_ARGUMENT,
                  "which has no rows of []");
+    const int64_t negative = -5, huge = INT64_MAX;
+    EXPECT_ERROR(mr_run_allocate(run->run, 0, row, &negative, 1, &data), MR_INVALID_ARGUMENT,
+                 "which has no rows of [-5]");
+    EXPECT_ERROR(mr_run_allocate(run->run, 0, row, &huge, 1, &data), MR_INVALID_ARGUMENT,
+                 "which has no rows of");
     error = mr_run_allocate(run->run, 0, row, &size, 1, &data);
     if (error != NULL) return error;
     memcpy(data, (const char*)value.data + 1, (size_t)size);
@@ -374,10 +380,14 @@ static void wrong_ops_on_runs_are_told(void) {
   field.dtype = MR_UINT8;
   field.rank = 7;
   EXPECT_ERROR(mr_ops_register_run(ops, "a", 1, &op), MR_INVALID_ARGUMENT, "rank 7");
+  field.rank = 1;
+  field.shape[0] = -5;
+  EXPECT_ERROR(mr_ops_register_run(ops, "a", 1, &op), MR_INVALID_ARGUMENT,
+               "no value of field \"a\" has the shape");
   field.rank = 0;
   op.num_writes = 2;
   EXPECT_ERROR(mr_ops_register_run(ops, "a", 1, &op), MR_INVALID_ARGUMENT, "\"a\" twice");
-  EXPECT_EQ(called.destroyed, 7);
+  EXPECT_EQ(called.destroyed, 8);
   mr_ops_free(ops);
 }
 

@@ -4,16 +4,6 @@
 #include "expect.h"
 #include "streams.h"
 
-static mr_loader* open_file(const char* text, const path* file) {
-  mr_plan* plan = make_plan_of(text, file);
-  mr_loader* loader = NULL;
-  mr_open_options options = {sizeof options};
-  options.index_folder = "/tmp";
-  EXPECT_OK(mr_loader_open(plan, NULL, &options, &loader));
-  mr_plan_free(plan);
-  return loader;
-}
-
 static void padded_rows_have_shapes_of_their_own(void) {
   const char lines[] = "one\nthree\n\n";
   const path file = make_file(lines, sizeof lines - 1);

@@ -148,6 +148,25 @@ static void a_producers_error_follows_its_records(void) {
   mr_push_free(push);
 }
 
+static void* push_b(void* user) {
+  int32_t taken = 0;
+  EXPECT_OK(mr_push_push_for(user, "b", 1, -1, &taken));
+  EXPECT_EQ(taken, 1);
+  return NULL;
+}
+
+static void a_push_without_a_limit_waits_for_room(void) {
+  mr_push* push = make_push(1);
+  EXPECT_OK(mr_push_push(push, "a", 1));
+  pthread_t thread;
+  EXPECT_EQ(pthread_create(&thread, NULL, push_b, push), 0);
+  mr_loader* loader = open_push(push);
+  expect_batches(loader, "a");
+  pthread_join(thread, NULL);
+  mr_loader_free(loader);
+  mr_push_free(push);
+}
+
 static void a_full_source_takes_nothing(void) {
   mr_push* push = make_push(1);
   int32_t taken = 0;
@@ -163,9 +182,6 @@ static void a_full_source_takes_nothing(void) {
   EXPECT_OK(mr_push_push_for(push, "b", 1, INT64_MAX, &taken));
   EXPECT_EQ(taken, 1);
   expect_batches(loader, "a");
-  taken = 0;
-  EXPECT_OK(mr_push_push_for(push, "c", 1, -1, &taken));
-  EXPECT_EQ(taken, 1);
   mr_loader_cancel(loader);
   EXPECT_ERROR(mr_push_push(push, "c", 1), MR_CANCELLED, NULL);
   EXPECT_ERROR(mr_push_try_push(push, "c", 1, &taken), MR_CANCELLED, NULL);
@@ -206,6 +222,7 @@ static const test_case cases[] = {
     {"WrongMemoryIsInvalid", wrong_memory_is_invalid},
     {"AWaitForAPushedRecordTimesOut", a_wait_for_a_pushed_record_times_out},
     {"AProducersErrorFollowsItsRecords", a_producers_error_follows_its_records},
+    {"APushWithoutALimitWaitsForRoom", a_push_without_a_limit_waits_for_room},
     {"AFullSourceTakesNothing", a_full_source_takes_nothing},
     {"AProducerThatGoesAwayIsAnError", a_producer_that_goes_away_is_an_error},
     {"WrongArgumentsAreNamed", wrong_arguments_are_named},

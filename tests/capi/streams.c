@@ -36,6 +36,16 @@ mr_loader* open_stream(const char* text, mr_context* context, const mr_open_opti
   return loader;
 }
 
+mr_loader* open_file(const char* text, const path* file) {
+  mr_plan* plan = make_plan_of(text, file);
+  mr_loader* loader = NULL;
+  mr_open_options options = {sizeof options};
+  options.index_folder = "/tmp";
+  EXPECT_OK(mr_loader_open(plan, NULL, &options, &loader));
+  mr_plan_free(plan);
+  return loader;
+}
+
 mr_batch* next_batch(mr_loader* loader) {
   mr_batch* batch = NULL;
   int32_t outcome = MR_FAILED;

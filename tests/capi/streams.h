@@ -27,6 +27,8 @@ path make_file(const char* bytes, size_t size);
 // Plans of FILE.
 mr_plan* make_plan_of(const char* text, const path* file);
 mr_plan* make_plan(const char* text);
+// Opens such a plan, and keeps indexes in /tmp.
+mr_loader* open_file(const char* text, const path* file);
 mr_loader* open_stream(const char* text, mr_context* context, const mr_open_options* options);
 // Returns the next batch; NULL at the end.
 mr_batch* next_batch(mr_loader* loader);
