@@ -106,6 +106,11 @@ class ProtoReader:
             comment=" ".join(self._oneof_comment + self._comment)))
 
 
+def _sentence(markdown):
+    """Returns the text in plain words, with a capital unless it begins with a name."""
+    return _plain(markdown if markdown[:1] in "`" else markdown[0].upper() + markdown[1:])
+
+
 def _plain(markdown):
     """Returns Markdown as a terminal shows it: without links and marks of code."""
     text = re.sub(r" \(\[[^]]*\]\([^)]*\)\)", "", markdown)
@@ -131,7 +136,7 @@ def read_tables(page):
                 yield row
             row = (family, stage[1], _plain(stage[2]), {})
         elif row and (option := OPTION_ROW.match(line)):
-            row[3][option[1]] = (_plain(option[2] or ""), _plain(option[3]))
+            row[3][option[1]] = (_sentence(option[2] or ""), _plain(option[3]))
 
 
 def read(proto_text, page):

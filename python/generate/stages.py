@@ -33,6 +33,9 @@ REQUIRED = {"Feature": ("key", "dtype"), "FeatureList": ("key", "dtype"),
 PYTHON_TYPES = {"bool": "bool", "string": "str", "float": "float", "double": "float",
                 "int64": "int", "uint32": "int", "uint64": "int", "bytes": "bytes",
                 "DataType": "DType", "Pipeline": "Plan"}
+# Alternatives as the documentation has them, and the keyword that stands for them.
+KEYWORDS_OF = {"default_int, default_float or default_bytes": "default",
+               "int_value or float_value": "value"}
 PATH = "str | os.PathLike[str]"
 WIDTH = 100
 
@@ -107,7 +110,6 @@ def definition(indent, head, parts, result):
 
 
 def sentence(text):
-    text = text[:1].upper() + text[1:] if re.match(r"[a-z]+( |$|,|:)", text) else text
     return text if not text or text[-1] in ".?!" else text + "."
 
 
@@ -115,8 +117,11 @@ def described(parameter):
     """Returns what the documentation says of a parameter."""
     default = parameter.default
     says_default = default and default not in ("required", "none", '""')
+    text = parameter.text
+    for alternatives, keyword in KEYWORDS_OF.items():
+        text = text.replace(alternatives, keyword)
     return " ".join(filter(None, [
-        sentence(parameter.text), f"Default: {default}." if says_default else ""]))
+        sentence(text), f"Default: {default}." if says_default else ""]))
 
 
 def docstring(indent, text, parameters):
@@ -148,9 +153,7 @@ def call_with(indent, begin, parameters):
     return f"{indent}{begin}{{\n" + text.replace("\0", " ") + "})\n"
 
 
-STAGE_PARAMETER = Parameter(
-    "stage", "str", "the stage's name, which its random draws depend on",
-    "the op's, with _2, _3, ... when it occurs again", False, True, False)
+STAGE_PARAMETER = Parameter("stage", "str", "The stage's name.", "the op's", False, True, False)
 
 
 def call_of_stage(stage, indent, head, receiver, first=""):
@@ -258,7 +261,9 @@ def stages_module(read):
         "\n\n".join([enum_class(name, words) for name, words in read.enums.items()]),
         "\n\n", "\n\n".join(map(message_class, nested)), "\n\n",
         "class StageMethods:\n"
-        '    """The stages, as methods of a plan."""\n    __slots__ = ()\n\n',
+        '    """The stages, as methods of a plan.\n\n'
+        "    A stage's random draws depend on its name. The default is the name of its op, with _2, "
+        '_3, ...\n    when it occurs again.\n    """\n    __slots__ = ()\n\n',
         "\n".join([*methods, options_method(pipeline)]),
         ABSTRACT, "\n\n",
         "# The message of a stage's options.\n",

@@ -33,8 +33,7 @@ def tfrecord(files: Iterable[str | os.PathLike[str]] | str | os.PathLike[str], *
           sorted order.
       access_point_bytes: Inflated bytes between the places at which a compressed file is entered, 4
           KiB to 16 MiB; speed only. Default: 4 MiB.
-      stage: The stage's name, which its random draws depend on. Default: the op's, with _2, _3, ...
-          when it occurs again.
+      stage: The stage's name. Default: the op's.
     """
     return Plan()._then("tfrecord", stage, {
         "files": files, "compression": compression, "skip_crc": skip_crc,
@@ -51,8 +50,7 @@ def text(files: Iterable[str | os.PathLike[str]] | str | os.PathLike[str], *,
       files: Names, patterns and URLs.
       compression: "auto", "none", "gzip", "zlib" or "zstd". Default: "auto".
       max_record_bytes: Longer records are damage. Default: 2^30.
-      stage: The stage's name, which its random draws depend on. Default: the op's, with _2, _3, ...
-          when it occurs again.
+      stage: The stage's name. Default: the op's.
     """
     return Plan()._then("text", stage, {
         "files": files, "compression": compression, "max_record_bytes": max_record_bytes})
@@ -71,8 +69,7 @@ def csv(files: Iterable[str | os.PathLike[str]] | str | os.PathLike[str], *,
       header: The first row of each file names its columns. Default: false.
       delimiter: One character. Default: ",".
       ignore_header_names: Such names do not count; columns go by their places. Default: false.
-      stage: The stage's name, which its random draws depend on. Default: the op's, with _2, _3, ...
-          when it occurs again.
+      stage: The stage's name. Default: the op's.
     """
     return Plan()._then("csv", stage, {
         "files": files, "compression": compression, "max_record_bytes": max_record_bytes,
@@ -89,8 +86,7 @@ def tar(files: Iterable[str | os.PathLike[str]] | str | os.PathLike[str], *,
       files: Names, patterns and URLs.
       compression: "auto", "none", "gzip", "zlib" or "zstd". Default: "auto".
       max_record_bytes: Longer records are damage. Default: 2^30.
-      stage: The stage's name, which its random draws depend on. Default: the op's, with _2, _3, ...
-          when it occurs again.
+      stage: The stage's name. Default: the op's.
     """
     return Plan()._then("tar", stage, {
         "files": files, "compression": compression, "max_record_bytes": max_record_bytes})
@@ -106,8 +102,7 @@ def idx(files: Iterable[str | os.PathLike[str]] | str | os.PathLike[str], *,
       files: Names, patterns and URLs.
       compression: "auto", "none", "gzip", "zlib" or "zstd". Default: "auto".
       max_record_bytes: Longer records are damage. Default: 2^30.
-      stage: The stage's name, which its random draws depend on. Default: the op's, with _2, _3, ...
-          when it occurs again.
+      stage: The stage's name. Default: the op's.
     """
     return Plan()._then("idx", stage, {
         "files": files, "compression": compression, "max_record_bytes": max_record_bytes})
@@ -124,8 +119,7 @@ def fixed_length(files: Iterable[str | os.PathLike[str]] | str | os.PathLike[str
       compression: "auto", "none", "gzip", "zlib" or "zstd". Default: "auto".
       header_bytes: Default: 0.
       footer_bytes: Default: 0.
-      stage: The stage's name, which its random draws depend on. Default: the op's, with _2, _3, ...
-          when it occurs again.
+      stage: The stage's name. Default: the op's.
     """
     return Plan()._then("fixed_length", stage, {
         "files": files, "record_bytes": record_bytes, "compression": compression,
@@ -147,8 +141,7 @@ def image_folder(path: str | os.PathLike[str], *, label: int | None = None,
       classes: Names of the classes in the order of their labels, instead of the subfolders'.
       classes_file: The same: a file with a name per line.
       strict: Images of kinds that are not read are an error, not left out. Default: false.
-      stage: The stage's name, which its random draws depend on. Default: the op's, with _2, _3, ...
-          when it occurs again.
+      stage: The stage's name. Default: the op's.
     """
     return Plan()._then("image_folder", stage, {
         "path": path, "label": label, "max_record_bytes": max_record_bytes, "classes": classes,
@@ -159,8 +152,7 @@ def memory(*, stage: str | None = None) -> Plan:
     """Records that the host program has in memory: OpenOptions.memory, under the stage's name.
 
     Args:
-      stage: The stage's name, which its random draws depend on. Default: the op's, with _2, _3, ...
-          when it occurs again.
+      stage: The stage's name. Default: the op's.
     """
     return Plan()._then("memory", stage, {})
 
@@ -169,8 +161,7 @@ def range(count: int, *, stage: str | None = None) -> Plan:
     """The numbers 0, 1, ... count - 1, as the int64 field value.
 
     Args:
-      stage: The stage's name, which its random draws depend on. Default: the op's, with _2, _3, ...
-          when it occurs again.
+      stage: The stage's name. Default: the op's.
     """
     return Plan()._then("range", stage, {"count": count})
 
@@ -180,8 +171,7 @@ def push(*, stage: str | None = None) -> Plan:
     may follow, and no order stage behind the batch.
 
     Args:
-      stage: The stage's name, which its random draws depend on. Default: the op's, with _2, _3, ...
-          when it occurs again.
+      stage: The stage's name. Default: the op's.
     """
     return Plan()._then("push", stage, {})
 
@@ -191,8 +181,7 @@ def concatenate(*input: Plan, stage: str | None = None) -> Plan:
 
     Args:
       input: Pipelines of a source and order stages.
-      stage: The stage's name, which its random draws depend on. Default: the op's, with _2, _3, ...
-          when it occurs again.
+      stage: The stage's name. Default: the op's.
     """
     return Plan()._then("concatenate", stage, {"input": input})
 
@@ -204,8 +193,7 @@ def mix(*input: Plan, weight: Iterable[float] | float | None = None,
     Args:
       input: Pipelines of a source and order stages.
       weight: One per input, > 0. Default: 1 each.
-      stage: The stage's name, which its random draws depend on. Default: the op's, with _2, _3, ...
-          when it occurs again.
+      stage: The stage's name. Default: the op's.
     """
     return Plan()._then("mix", stage, {"input": input, "weight": weight})
 
@@ -216,7 +204,6 @@ def zip(*input: Plan, field: Iterable[str] | str, stage: str | None = None) -> P
     Args:
       input: Pipelines of a source and order stages.
       field: One per input, of its records (bytes) or numbers (int64).
-      stage: The stage's name, which its random draws depend on. Default: the op's, with _2, _3, ...
-          when it occurs again.
+      stage: The stage's name. Default: the op's.
     """
     return Plan()._then("zip", stage, {"input": input, "field": field})

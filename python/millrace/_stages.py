@@ -146,7 +146,11 @@ padding = Padding
 
 
 class StageMethods:
-    """The stages, as methods of a plan."""
+    """The stages, as methods of a plan.
+
+    A stage's random draws depend on its name. The default is the name of its op, with _2, _3, ...
+    when it occurs again.
+    """
     __slots__ = ()
 
     def interleave(self, cycle_length: int | None = None, block_length: int | None = None,
@@ -158,8 +162,7 @@ class StageMethods:
           cycle_length: Files that are read in turns. Default: 1.
           block_length: Records of each in turn. Default: 1.
           shuffle_files: The files in another order each epoch. Default: false.
-          stage: The stage's name, which its random draws depend on. Default: the op's, with _2, _3,
-              ... when it occurs again.
+          stage: The stage's name. Default: the op's.
         """
         return self._then("interleave", stage, {
             "cycle_length": cycle_length, "block_length": block_length,
@@ -170,8 +173,7 @@ class StageMethods:
 
         Args:
           buffer_size: Elements, at most 2^27 (behind a cut 2^20).
-          stage: The stage's name, which its random draws depend on. Default: the op's, with _2, _3,
-              ... when it occurs again.
+          stage: The stage's name. Default: the op's.
         """
         return self._then("shuffle", stage, {"buffer_size": buffer_size})
 
@@ -183,8 +185,7 @@ class StageMethods:
           block_bytes: Permute blocks of about so many bytes instead of records, then mix. Default:
               0: single records.
           window: Records that are mixed together, with block_bytes. Default: 16 blocks.
-          stage: The stage's name, which its random draws depend on. Default: the op's, with _2, _3,
-              ... when it occurs again.
+          stage: The stage's name. Default: the op's.
         """
         return self._then("global_shuffle", stage, {"block_bytes": block_bytes, "window": window})
 
@@ -197,8 +198,7 @@ class StageMethods:
           index: Default: 0.
           by_bytes: Directly behind a source of files, consecutive records instead, of about as many
               bytes as every other shard's. Default: false.
-          stage: The stage's name, which its random draws depend on. Default: the op's, with _2, _3,
-              ... when it occurs again.
+          stage: The stage's name. Default: the op's.
         """
         return self._then("shard", stage, {
             "num_shards": num_shards, "index": index, "by_bytes": by_bytes})
@@ -208,8 +208,7 @@ class StageMethods:
 
         Args:
           epochs: Default: 0: for ever.
-          stage: The stage's name, which its random draws depend on. Default: the op's, with _2, _3,
-              ... when it occurs again.
+          stage: The stage's name. Default: the op's.
         """
         return self._then("repeat", stage, {"epochs": epochs})
 
@@ -217,8 +216,7 @@ class StageMethods:
         """The first elements, or batches.
 
         Args:
-          stage: The stage's name, which its random draws depend on. Default: the op's, with _2, _3,
-              ... when it occurs again.
+          stage: The stage's name. Default: the op's.
         """
         return self._then("take", stage, {"count": count})
 
@@ -226,8 +224,7 @@ class StageMethods:
         """All but the first elements, or batches.
 
         Args:
-          stage: The stage's name, which its random draws depend on. Default: the op's, with _2, _3,
-              ... when it occurs again.
+          stage: The stage's name. Default: the op's.
         """
         return self._then("skip", stage, {"count": count})
 
@@ -236,13 +233,12 @@ class StageMethods:
         """Features of tf.train.Example records.
 
         Args:
-          feature: Key (several in braces: "I{0..12}"), dtype (BYTES, INT64, FLOAT32), name of the
+          feature: key (several in braces: "I{0..12}"), dtype (BYTES, INT64, FLOAT32), name of the
               field (default: the key), shape (default: a scalar; the first extent may be -1: as
-              many as the record has), and default_int, default_float or default_bytes for a record
-              without it, which is an error otherwise.
+              many as the record has), and default for a record without it, which is an error
+              otherwise.
           field: Bytes, which are gone behind it. Default: "record".
-          stage: The stage's name, which its random draws depend on. Default: the op's, with _2, _3,
-              ... when it occurs again.
+          stage: The stage's name. Default: the op's.
         """
         return self._then("parse_example", stage, {"feature": feature, "field": field})
 
@@ -253,13 +249,12 @@ class StageMethods:
 
         Args:
           feature: Of the context, as in parse_example.
-          feature_list: Key, dtype (INT64, FLOAT32; UINT8: one string of so many bytes per step),
+          feature_list: key, dtype (INT64, FLOAT32; UINT8: one string of so many bytes per step),
               name of the field, which has shape [steps, ...] (default: the key), shape of a step
               (default: a scalar), and allow_missing: a record without it has 0 steps, which is an
               error otherwise. Default: one of the two is required.
           field: Bytes, which are gone behind it. Default: "record".
-          stage: The stage's name, which its random draws depend on. Default: the op's, with _2, _3,
-              ... when it occurs again.
+          stage: The stage's name. Default: the op's.
         """
         return self._then("parse_sequence_example", stage, {
             "feature": feature, "feature_list": feature_list, "field": field})
@@ -275,8 +270,7 @@ class StageMethods:
               keys where there is none.
           delimiter: One byte. Default: ",".
           field: Bytes, which are gone behind it. Default: "record".
-          stage: The stage's name, which its random draws depend on. Default: the op's, with _2, _3,
-              ... when it occurs again.
+          stage: The stage's name. Default: the op's.
         """
         return self._then("parse_csv", stage, {
             "feature": feature, "column": column, "delimiter": delimiter, "field": field})
@@ -289,8 +283,7 @@ class StageMethods:
           feature: As in parse_example; key is a path, "user.id".
           field: Bytes, which are gone behind it. Default: "record".
           allow_nan: NaN, Infinity and -Infinity are numbers. Default: false.
-          stage: The stage's name, which its random draws depend on. Default: the op's, with _2, _3,
-              ... when it occurs again.
+          stage: The stage's name. Default: the op's.
         """
         return self._then("parse_json", stage, {
             "feature": feature, "field": field, "allow_nan": allow_nan})
@@ -303,8 +296,7 @@ class StageMethods:
           feature: As in parse_example; key is what follows the first dot of a file's name, or
               several: "jpg;jpeg;png"; there is no shape.
           field: Bytes, which are gone behind it. Default: "record".
-          stage: The stage's name, which its random draws depend on. Default: the op's, with _2, _3,
-              ... when it occurs again.
+          stage: The stage's name. Default: the op's.
         """
         return self._then("parse_tar", stage, {"feature": feature, "field": field})
 
@@ -318,8 +310,7 @@ class StageMethods:
           shape: The first extent may be -1: as many as the bytes hold. Default: a scalar.
           field: Bytes. Default: "record".
           output: Default: the field.
-          stage: The stage's name, which its random draws depend on. Default: the op's, with _2, _3,
-              ... when it occurs again.
+          stage: The stage's name. Default: the op's.
         """
         return self._then("decode_raw", stage, {
             "dtype": dtype, "shape": shape, "field": field, "output": output})
@@ -349,8 +340,7 @@ class StageMethods:
           fancy_upsampling: Smooth the chroma of JPEGs (S-IMAGE-5). Default: true.
           dct_downscale: Decode JPEGs at 1/2, 1/4 or 1/8 where the random_resized_crop or resize
               behind it makes them so small (S-IMAGE-5). Default: false.
-          stage: The stage's name, which its random draws depend on. Default: the op's, with _2, _3,
-              ... when it occurs again.
+          stage: The stage's name. Default: the op's.
         """
         return self._then("decode_image", stage, {
             "channels": channels, "max_pixels": max_pixels, "max_scans": max_scans,
@@ -368,8 +358,7 @@ class StageMethods:
           field: Bytes, which stay. Default: "image/encoded".
           output: Default: "image/shape".
           apply_exif_orientation: The shape of the upright image. Default: false.
-          stage: The stage's name, which its random draws depend on. Default: the op's, with _2, _3,
-              ... when it occurs again.
+          stage: The stage's name. Default: the op's.
         """
         return self._then("peek_image_shape", stage, {
             "field": field, "output": output, "apply_exif_orientation": apply_exif_orientation})
@@ -394,8 +383,7 @@ class StageMethods:
               in Pillow's resize, which is torchvision's of PIL images. Default: false.
           boxes: Boxes that go along.
           mask: The field of a mask that goes along.
-          stage: The stage's name, which its random draws depend on. Default: the op's, with _2, _3,
-              ... when it occurs again.
+          stage: The stage's name. Default: the op's.
         """
         return self._then("random_resized_crop", stage, {
             "height": height, "width": width, "area": area, "aspect": aspect,
@@ -418,8 +406,7 @@ class StageMethods:
               in Pillow's resize, which is torchvision's of PIL images. Default: false.
           boxes: Boxes that go along.
           mask: The field of a mask that goes along.
-          stage: The stage's name, which its random draws depend on. Default: the op's, with _2, _3,
-              ... when it occurs again.
+          stage: The stage's name. Default: the op's.
         """
         return self._then("resize", stage, {
             "height": height, "width": width, "shorter": shorter, "method": method,
@@ -434,8 +421,7 @@ class StageMethods:
           field: Default: "image".
           boxes: Boxes that go along.
           mask: The field of a mask that goes along.
-          stage: The stage's name, which its random draws depend on. Default: the op's, with _2, _3,
-              ... when it occurs again.
+          stage: The stage's name. Default: the op's.
         """
         return self._then("center_crop", stage, {
             "height": height, "width": width, "field": field, "boxes": boxes, "mask": mask})
@@ -449,8 +435,7 @@ class StageMethods:
           field: Default: "image".
           boxes: Boxes that go along.
           mask: The field of a mask that goes along.
-          stage: The stage's name, which its random draws depend on. Default: the op's, with _2, _3,
-              ... when it occurs again.
+          stage: The stage's name. Default: the op's.
         """
         return self._then("random_crop", stage, {
             "height": height, "width": width, "field": field, "boxes": boxes, "mask": mask})
@@ -471,8 +456,7 @@ class StageMethods:
           field: Default: "image".
           boxes: As above, with mode "constant".
           mask: As boxes.
-          stage: The stage's name, which its random draws depend on. Default: the op's, with _2, _3,
-              ... when it occurs again.
+          stage: The stage's name. Default: the op's.
         """
         return self._then("pad", stage, {
             "top": top, "bottom": bottom, "left": left, "right": right, "mode": mode,
@@ -489,8 +473,7 @@ class StageMethods:
           vertical: Top and bottom change places instead of left and right. Default: false.
           boxes: Boxes that go along.
           mask: The field of a mask that goes along.
-          stage: The stage's name, which its random draws depend on. Default: the op's, with _2, _3,
-              ... when it occurs again.
+          stage: The stage's name. Default: the op's.
         """
         return self._then("flip", stage, {
             "probability": probability, "field": field, "vertical": vertical, "boxes": boxes,
@@ -505,8 +488,7 @@ class StageMethods:
           factor: One number, or two between which it is drawn; 1 changes nothing.
           probability: Otherwise the image stays as it is. Default: 1.
           field: Default: "image".
-          stage: The stage's name, which its random draws depend on. Default: the op's, with _2, _3,
-              ... when it occurs again.
+          stage: The stage's name. Default: the op's.
         """
         return self._then("brightness", stage, {
             "factor": factor, "probability": probability, "field": field})
@@ -519,8 +501,7 @@ class StageMethods:
           factor: One number, or two between which it is drawn; 1 changes nothing.
           probability: Otherwise the image stays as it is. Default: 1.
           field: Default: "image".
-          stage: The stage's name, which its random draws depend on. Default: the op's, with _2, _3,
-              ... when it occurs again.
+          stage: The stage's name. Default: the op's.
         """
         return self._then("contrast", stage, {
             "factor": factor, "probability": probability, "field": field})
@@ -534,8 +515,7 @@ class StageMethods:
           factor: One number, or two between which it is drawn; 1 changes nothing.
           probability: Otherwise the image stays as it is. Default: 1.
           field: Default: "image".
-          stage: The stage's name, which its random draws depend on. Default: the op's, with _2, _3,
-              ... when it occurs again.
+          stage: The stage's name. Default: the op's.
         """
         return self._then("saturation", stage, {
             "factor": factor, "probability": probability, "field": field})
@@ -548,8 +528,7 @@ class StageMethods:
           factor: One number, or two between which it is drawn; 1 changes nothing.
           probability: Otherwise the image stays as it is. Default: 1.
           field: Default: "image".
-          stage: The stage's name, which its random draws depend on. Default: the op's, with _2, _3,
-              ... when it occurs again.
+          stage: The stage's name. Default: the op's.
         """
         return self._then("sharpness", stage, {
             "factor": factor, "probability": probability, "field": field})
@@ -563,8 +542,7 @@ class StageMethods:
               nothing.
           probability: Otherwise the image stays as it is. Default: 1.
           field: Default: "image".
-          stage: The stage's name, which its random draws depend on. Default: the op's, with _2, _3,
-              ... when it occurs again.
+          stage: The stage's name. Default: the op's.
         """
         return self._then("hue", stage, {
             "factor": factor, "probability": probability, "field": field})
@@ -576,8 +554,7 @@ class StageMethods:
         Args:
           probability: Otherwise the image stays as it is. Default: 1.
           field: Default: "image".
-          stage: The stage's name, which its random draws depend on. Default: the op's, with _2, _3,
-              ... when it occurs again.
+          stage: The stage's name. Default: the op's.
         """
         return self._then("grayscale", stage, {"probability": probability, "field": field})
 
@@ -588,8 +565,7 @@ class StageMethods:
         Args:
           probability: Otherwise the image stays as it is. Default: 1.
           field: Default: "image".
-          stage: The stage's name, which its random draws depend on. Default: the op's, with _2, _3,
-              ... when it occurs again.
+          stage: The stage's name. Default: the op's.
         """
         return self._then("invert", stage, {"probability": probability, "field": field})
 
@@ -600,8 +576,7 @@ class StageMethods:
         Args:
           probability: Otherwise the image stays as it is. Default: 1.
           field: Default: "image".
-          stage: The stage's name, which its random draws depend on. Default: the op's, with _2, _3,
-              ... when it occurs again.
+          stage: The stage's name. Default: the op's.
         """
         return self._then("equalize", stage, {"probability": probability, "field": field})
 
@@ -612,8 +587,7 @@ class StageMethods:
         Args:
           probability: Otherwise the image stays as it is. Default: 1.
           field: Default: "image".
-          stage: The stage's name, which its random draws depend on. Default: the op's, with _2, _3,
-              ... when it occurs again.
+          stage: The stage's name. Default: the op's.
         """
         return self._then("autocontrast", stage, {"probability": probability, "field": field})
 
@@ -625,8 +599,7 @@ class StageMethods:
           bits: Bits that are kept, 1 to 8.
           probability: Otherwise the image stays as it is. Default: 1.
           field: Default: "image".
-          stage: The stage's name, which its random draws depend on. Default: the op's, with _2, _3,
-              ... when it occurs again.
+          stage: The stage's name. Default: the op's.
         """
         return self._then("posterize", stage, {
             "bits": bits, "probability": probability, "field": field})
@@ -639,8 +612,7 @@ class StageMethods:
           threshold: Values from here on are inverted. Default: 128.
           probability: Otherwise the image stays as it is. Default: 1.
           field: Default: "image".
-          stage: The stage's name, which its random draws depend on. Default: the op's, with _2, _3,
-              ... when it occurs again.
+          stage: The stage's name. Default: the op's.
         """
         return self._then("solarize", stage, {
             "threshold": threshold, "probability": probability, "field": field})
@@ -656,8 +628,7 @@ class StageMethods:
           sigma: One number, or two between which it is drawn. Default: 0.1, 2.
           probability: Otherwise the image stays as it is. Default: 1.
           field: Default: "image".
-          stage: The stage's name, which its random draws depend on. Default: the op's, with _2, _3,
-              ... when it occurs again.
+          stage: The stage's name. Default: the op's.
         """
         return self._then("gaussian_blur", stage, {
             "kernel_size": kernel_size, "sigma": sigma, "probability": probability, "field": field})
@@ -677,8 +648,7 @@ class StageMethods:
           hue: The factor's largest distance from 0, at most 0.5. Default: 0.
           probability: Otherwise the image stays as it is. Default: 1.
           field: Default: "image".
-          stage: The stage's name, which its random draws depend on. Default: the op's, with _2, _3,
-              ... when it occurs again.
+          stage: The stage's name. Default: the op's.
         """
         return self._then("color_jitter", stage, {
             "brightness": brightness, "contrast": contrast, "saturation": saturation, "hue": hue,
@@ -697,14 +667,13 @@ class StageMethods:
           degrees: Clockwise: one number, or two between which it is drawn. Default: 0.
           translate: The largest shift in x and in y, as a share of width and height. Default: 0, 0.
           scale: One number, or two between which it is drawn. Default: 1.
-          shear_x: degrees; one number, or two between which it is drawn. Default: 0.
+          shear_x: Degrees; one number, or two between which it is drawn. Default: 0.
           shear_y: The same. Default: 0.
           method: "nearest" or "bilinear". Default: "nearest".
           fill: Of what the image does not cover. Default: 0.
           probability: Otherwise the image stays as it is. Default: 1.
           field: Default: "image".
-          stage: The stage's name, which its random draws depend on. Default: the op's, with _2, _3,
-              ... when it occurs again.
+          stage: The stage's name. Default: the op's.
         """
         return self._then("affine", stage, {
             "degrees": degrees, "translate": translate, "scale": scale, "shear_x": shear_x,
@@ -722,8 +691,7 @@ class StageMethods:
           value: Default: 0.
           probability: Otherwise the image stays as it is. Default: 1.
           field: Default: "image".
-          stage: The stage's name, which its random draws depend on. Default: the op's, with _2, _3,
-              ... when it occurs again.
+          stage: The stage's name. Default: the op's.
         """
         return self._then("cutout", stage, {
             "size": size, "value": value, "probability": probability, "field": field})
@@ -740,8 +708,7 @@ class StageMethods:
           value: Default: 0.
           probability: Otherwise the image stays as it is. Default: 0.5.
           field: Default: "image".
-          stage: The stage's name, which its random draws depend on. Default: the op's, with _2, _3,
-              ... when it occurs again.
+          stage: The stage's name. Default: the op's.
         """
         return self._then("random_erasing", stage, {
             "area": area, "aspect": aspect, "value": value, "probability": probability,
@@ -762,8 +729,7 @@ class StageMethods:
           method: Of transforms that move pixels: "nearest" or "bilinear". Default: "nearest".
           fill: Of what the image does not cover. Default: 0.
           field: Default: "image".
-          stage: The stage's name, which its random draws depend on. Default: the op's, with _2, _3,
-              ... when it occurs again.
+          stage: The stage's name. Default: the op's.
         """
         return self._then("auto_augment", stage, {
             "policy": policy, "num_ops": num_ops, "magnitude": magnitude,
@@ -787,8 +753,7 @@ class StageMethods:
           fill: Of what the image does not cover. Default: 0.
           field: Default: "image".
           all_ops: Transforms that change colours strongly too. Default: true.
-          stage: The stage's name, which its random draws depend on. Default: the op's, with _2, _3,
-              ... when it occurs again.
+          stage: The stage's name. Default: the op's.
         """
         return self._then("aug_mix", stage, {
             "severity": severity, "mixture_width": mixture_width, "chain_depth": chain_depth,
@@ -802,8 +767,7 @@ class StageMethods:
           perm: Extent i of the output is extent perm[i] of the input. Default: 2, 0, 1: channels
               first.
           field: Default: "image".
-          stage: The stage's name, which its random draws depend on. Default: the op's, with _2, _3,
-              ... when it occurs again.
+          stage: The stage's name. Default: the op's.
         """
         return self._then("transpose", stage, {"perm": perm, "field": field})
 
@@ -815,8 +779,7 @@ class StageMethods:
           channels: Of the output. Default: 4.
           value: Of the channels that are added. Default: 0.
           field: Default: "image".
-          stage: The stage's name, which its random draws depend on. Default: the op's, with _2, _3,
-              ... when it occurs again.
+          stage: The stage's name. Default: the op's.
         """
         return self._then("pad_channels", stage, {
             "channels": channels, "value": value, "field": field})
@@ -829,8 +792,7 @@ class StageMethods:
           mean: One number per channel.
           stddev: One number per channel.
           field: Default: "image".
-          stage: The stage's name, which its random draws depend on. Default: the op's, with _2, _3,
-              ... when it occurs again.
+          stage: The stage's name. Default: the op's.
         """
         return self._then("normalize", stage, {"mean": mean, "stddev": stddev, "field": field})
 
@@ -840,8 +802,7 @@ class StageMethods:
 
         Args:
           scale: Default: 1.
-          stage: The stage's name, which its random draws depend on. Default: the op's, with _2, _3,
-              ... when it occurs again.
+          stage: The stage's name. Default: the op's.
         """
         return self._then("cast", stage, {"field": field, "dtype": dtype, "scale": scale})
 
@@ -850,20 +811,18 @@ class StageMethods:
 
         Args:
           field: Default: "label".
-          stage: The stage's name, which its random draws depend on. Default: the op's, with _2, _3,
-              ... when it occurs again.
+          stage: The stage's name. Default: the op's.
         """
         return self._then("one_hot", stage, {"depth": depth, "field": field})
 
     def label_smoothing(self, smoothing: float | None = None, *, field: str | None = None,
                         stage: str | None = None) -> Plan:
-        """Y * (1 - smoothing) + smoothing / classes.
+        """y * (1 - smoothing) + smoothing / classes.
 
         Args:
           smoothing: Default: 0.1.
-          field: float32 [classes], as one_hot makes it. Default: "label".
-          stage: The stage's name, which its random draws depend on. Default: the op's, with _2, _3,
-              ... when it occurs again.
+          field: Float32 [classes], as one_hot makes it. Default: "label".
+          stage: The stage's name. Default: the op's.
         """
         return self._then("label_smoothing", stage, {"smoothing": smoothing, "field": field})
 
@@ -884,8 +843,7 @@ class StageMethods:
           digest: Of the file's bytes (XXH3, 64 bits); another file is an error. Default: the file's
               own.
           output: Of one field, its new name. Default: the field.
-          stage: The stage's name, which its random draws depend on. Default: the op's, with _2, _3,
-              ... when it occurs again.
+          stage: The stage's name. Default: the op's.
         """
         return self._then("vocabulary", stage, {
             "field": field, "file": file, "default_id": default_id, "oov_buckets": oov_buckets,
@@ -906,8 +864,7 @@ class StageMethods:
           field: Default: "tokens".
           mask: A new int64 field [length]: 1 for a token, 0 for what was added.
           lengths: A new int64 field: how many tokens were kept.
-          stage: The stage's name, which its random draws depend on. Default: the op's, with _2, _3,
-              ... when it occurs again.
+          stage: The stage's name. Default: the op's.
         """
         return self._then("pad_tokens", stage, {
             "length": length, "value": value, "side": side, "truncate": truncate, "field": field,
@@ -918,15 +875,14 @@ class StageMethods:
               offset: Iterable[float] | float | None = None,
               min: Iterable[float] | float | None = None,
               max: Iterable[float] | float | None = None, *, stage: str | None = None) -> Plan:
-        """X * factor + offset, or (x - min) / (max - min).
+        """x * factor + offset, or (x - min) / (max - min).
 
         Args:
           field: The fields that are changed.
           factor: One number, or one per field; so are the next three. Default: 1.
           offset: Default: 0.
           min: With max, instead of factor and offset.
-          stage: The stage's name, which its random draws depend on. Default: the op's, with _2, _3,
-              ... when it occurs again.
+          stage: The stage's name. Default: the op's.
         """
         return self._then("scale", stage, {
             "field": field, "factor": factor, "offset": offset, "min": min, "max": max})
@@ -939,8 +895,7 @@ class StageMethods:
           field: The fields that are changed.
           min: Default: 0.
           offset: Default: 1.
-          stage: The stage's name, which its random draws depend on. Default: the op's, with _2, _3,
-              ... when it occurs again.
+          stage: The stage's name. Default: the op's.
         """
         return self._then("log", stage, {"field": field, "min": min, "offset": offset})
 
@@ -953,8 +908,7 @@ class StageMethods:
           boundary: Ascending.
           right: A boundary that x equals is below it (TensorFlow, Keras, NumPy). Default: false
               (torch).
-          stage: The stage's name, which its random draws depend on. Default: the op's, with _2, _3,
-              ... when it occurs again.
+          stage: The stage's name. Default: the op's.
         """
         return self._then("bucketize", stage, {
             "field": field, "boundary": boundary, "right": right})
@@ -967,8 +921,7 @@ class StageMethods:
           field: The fields that are changed.
           num_bins: One number, or one per field.
           salt: One number, or one per field; other salts, other bins. Default: 0.
-          stage: The stage's name, which its random draws depend on. Default: the op's, with _2, _3,
-              ... when it occurs again.
+          stage: The stage's name. Default: the op's.
         """
         return self._then("hash", stage, {"field": field, "num_bins": num_bins, "salt": salt})
 
@@ -979,8 +932,7 @@ class StageMethods:
         Args:
           field: The fields that are changed.
           min: One of the two at least.
-          stage: The stage's name, which its random draws depend on. Default: the op's, with _2, _3,
-              ... when it occurs again.
+          stage: The stage's name. Default: the op's.
         """
         return self._then("clip", stage, {"field": field, "min": min, "max": max})
 
@@ -992,8 +944,7 @@ class StageMethods:
           field: The fields that are changed.
           value: Default: 0.
           missing: The other number.
-          stage: The stage's name, which its random draws depend on. Default: the op's, with _2, _3,
-              ... when it occurs again.
+          stage: The stage's name. Default: the op's.
         """
         return self._then("fill_missing", stage, {
             "field": field, "value": value, "missing": missing})
@@ -1003,8 +954,7 @@ class StageMethods:
 
         Args:
           field: The fields, which are gone behind it.
-          stage: The stage's name, which its random draws depend on. Default: the op's, with _2, _3,
-              ... when it occurs again.
+          stage: The stage's name. Default: the op's.
         """
         return self._then("stack", stage, {"field": field, "output": output})
 
@@ -1012,8 +962,7 @@ class StageMethods:
         """Does nothing.
 
         Args:
-          stage: The stage's name, which its random draws depend on. Default: the op's, with _2, _3,
-              ... when it occurs again.
+          stage: The stage's name. Default: the op's.
         """
         return self._then("identity", stage, {})
 
@@ -1025,8 +974,7 @@ class StageMethods:
           op: Its name, as registered.
           version: Default: 1.
           options: Handed to the op as it stands.
-          stage: The stage's name, which its random draws depend on. Default: the op's, with _2, _3,
-              ... when it occurs again.
+          stage: The stage's name. Default: the op's.
         """
         return self._then("custom", stage, {"op": op, "version": version, "options": options})
 
@@ -1038,8 +986,7 @@ class StageMethods:
           predicate: "label in (1, 2) and score >= 0.5".
           materialize: Find the outcome out once and keep it beside the index; then it is no cut.
               Default: false.
-          stage: The stage's name, which its random draws depend on. Default: the op's, with _2, _3,
-              ... when it occurs again.
+          stage: The stage's name. Default: the op's.
         """
         return self._then("filter", stage, {"predicate": predicate, "materialize": materialize})
 
@@ -1049,8 +996,7 @@ class StageMethods:
 
         Args:
           field: Fields that are split; all others are repeated. Default: all fields.
-          stage: The stage's name, which its random draws depend on. Default: the op's, with _2, _3,
-              ... when it occurs again.
+          stage: The stage's name. Default: the op's.
         """
         return self._then("unbatch", stage, {"field": field})
 
@@ -1065,8 +1011,7 @@ class StageMethods:
           stride: Elements from one of a window to its next. Default: 1.
           drop_remainder: Leave out the last windows if they are not full; without it every window
               has to be. Default: false.
-          stage: The stage's name, which its random draws depend on. Default: the op's, with _2, _3,
-              ... when it occurs again.
+          stage: The stage's name. Default: the op's.
         """
         return self._then("window", stage, {
             "size": size, "shift": shift, "stride": stride, "drop_remainder": drop_remainder})
@@ -1079,8 +1024,7 @@ class StageMethods:
           size: Rows over all ranks.
           drop_remainder: Leave out a last batch that is not full; otherwise it is padded and
               masked. Default: false.
-          stage: The stage's name, which its random draws depend on. Default: the op's, with _2, _3,
-              ... when it occurs again.
+          stage: The stage's name. Default: the op's.
         """
         return self._then("batch", stage, {"size": size, "drop_remainder": drop_remainder})
 
@@ -1090,11 +1034,10 @@ class StageMethods:
 
         Args:
           size: Rows over all ranks.
-          padding: Of a field: field and int_value or float_value. Default: 0.
+          padding: Of a field: field and value. Default: 0.
           drop_remainder: Leave out a last batch that is not full; otherwise it is padded and
               masked. Default: false.
-          stage: The stage's name, which its random draws depend on. Default: the op's, with _2, _3,
-              ... when it occurs again.
+          stage: The stage's name. Default: the op's.
         """
         return self._then("padded_batch", stage, {
             "size": size, "padding": padding, "drop_remainder": drop_remainder})
@@ -1108,8 +1051,7 @@ class StageMethods:
           size: Rows over all ranks.
           drop_remainder: Leave out a last batch that is not full; otherwise it is padded and
               masked. Default: false.
-          stage: The stage's name, which its random draws depend on. Default: the op's, with _2, _3,
-              ... when it occurs again.
+          stage: The stage's name. Default: the op's.
         """
         return self._then("ragged_batch", stage, {"size": size, "drop_remainder": drop_remainder})
 
@@ -1123,10 +1065,10 @@ class StageMethods:
         """Padded batches of samples of similar length.
 
         Args:
-          boundary: ascending; bucket i holds lengths in [boundary i-1, boundary i), the last one
+          boundary: Ascending; bucket i holds lengths in [boundary i-1, boundary i), the last one
               all that are longer.
           batch_size: Rows of each bucket over all ranks, one more than boundaries.
-          padding: Of a field: field and int_value or float_value. Default: 0.
+          padding: Of a field: field and value. Default: 0.
           field: Its first extent is the length. Default: required without key.
           drop_remainder: Leave out a last batch that is not full; otherwise it is padded and
               masked. Default: false.
@@ -1135,8 +1077,7 @@ class StageMethods:
           key: Instead: a field of one whole number, which is the length.
           keep_lengths: Look at all records once and keep the lengths beside the index; speed only.
               Default: false.
-          stage: The stage's name, which its random draws depend on. Default: the op's, with _2, _3,
-              ... when it occurs again.
+          stage: The stage's name. Default: the op's.
         """
         return self._then("bucket_by_length", stage, {
             "boundary": boundary, "batch_size": batch_size, "padding": padding, "field": field,
@@ -1148,8 +1089,7 @@ class StageMethods:
 
         Args:
           batches: At most 1024. Default: 0: 2, or up to 32 while they fit a MiB together.
-          stage: The stage's name, which its random draws depend on. Default: the op's, with _2, _3,
-              ... when it occurs again.
+          stage: The stage's name. Default: the op's.
         """
         return self._then("prefetch", stage, {"batches": batches})
 
@@ -1165,10 +1105,9 @@ class StageMethods:
               Default: 2.
           num_classes: The label is an integer, which becomes one_hot before the batch. Default: 0:
               it is float32.
-          field: uint8, float16, bfloat16 or float32 of one shape for all samples. Default: "image".
-          label: float32 [classes], as one_hot makes it, smoothed or not. Default: "label".
-          stage: The stage's name, which its random draws depend on. Default: the op's, with _2, _3,
-              ... when it occurs again.
+          field: Uint8, float16, bfloat16 or float32 of one shape for all samples. Default: "image".
+          label: Float32 [classes], as one_hot makes it, smoothed or not. Default: "label".
+          stage: The stage's name. Default: the op's.
         """
         return self._then("mixup", stage, {
             "alpha": alpha, "probability": probability, "group": group,
@@ -1187,11 +1126,10 @@ class StageMethods:
               Default: 2.
           num_classes: The label is an integer, which becomes one_hot before the batch. Default: 0:
               it is float32.
-          field: uint8, float16, bfloat16 or float32 of one shape for all samples. Default: "image".
-          label: float32 [classes], as one_hot makes it, smoothed or not. Default: "label".
+          field: Uint8, float16, bfloat16 or float32 of one shape for all samples. Default: "image".
+          label: Float32 [classes], as one_hot makes it, smoothed or not. Default: "label".
           channels_first: Images are [channels, height, width]. Default: false.
-          stage: The stage's name, which its random draws depend on. Default: the op's, with _2, _3,
-              ... when it occurs again.
+          stage: The stage's name. Default: the op's.
         """
         return self._then("cutmix", stage, {
             "alpha": alpha, "probability": probability, "group": group,
@@ -1216,11 +1154,10 @@ class StageMethods:
               Default: 2.
           num_classes: The label is an integer, which becomes one_hot before the batch. Default: 0:
               it is float32.
-          field: uint8, float16, bfloat16 or float32 of one shape for all samples. Default: "image".
-          label: float32 [classes], as one_hot makes it, smoothed or not. Default: "label".
+          field: Uint8, float16, bfloat16 or float32 of one shape for all samples. Default: "image".
+          label: Float32 [classes], as one_hot makes it, smoothed or not. Default: "label".
           channels_first: Images are [channels, height, width]. Default: false.
-          stage: The stage's name, which its random draws depend on. Default: the op's, with _2, _3,
-              ... when it occurs again.
+          stage: The stage's name. Default: the op's.
         """
         return self._then("mixup_or_cutmix", stage, {
             "mixup_alpha": mixup_alpha, "cutmix_alpha": cutmix_alpha,

@@ -32,8 +32,9 @@ class Plan(StageMethods):
     """A plan: a source and the stages that follow it. Immutable: each method of a stage returns a
     longer plan. A function of the package begins one: millrace.tfrecord("train-*.tfrecord").
 
-    A mistake in a stage is a PlanError at the line of the program that adds the stage. Two plans
-    are equal if they are the same with all defaults filled in.
+    Options are those of plan files, with the same names and defaults. Texts are taken as they
+    stand: there are no variables in them. A mistake is a PlanError at the line of the program that
+    adds the stage. Two plans are equal if they are the same with all defaults filled in.
     """
     __slots__ = ("_stages", "_settings", "_settings_place", "_checked")
     _stages: tuple[_Stage, ...]
@@ -42,13 +43,17 @@ class Plan(StageMethods):
     _checked: _core.Plan | None  # the library's plan, when it is known
 
     def __init__(self) -> None:
-        self._fill((), {}, Place("", 0))
-
-    def _fill(self, stages: tuple[_Stage, ...], settings: _values.Fields, place: Place) -> Plan:
-        for name, value in (("_stages", stages), ("_settings", settings),
-                            ("_settings_place", place), ("_checked", None)):
+        for name, value in (("_stages", ()), ("_settings", {}), ("_settings_place", Place("", 0)),
+                            ("_checked", None)):
             object.__setattr__(self, name, value)
-        return self
+
+    def _with(self, **changes: object) -> Plan:
+        """Returns a plan with other values of some attributes."""
+        plan = Plan()
+        for name in Plan.__slots__:
+            if name != "_checked":
+                object.__setattr__(plan, name, changes.get(name, getattr(self, name)))
+        return plan
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError("a plan cannot be changed; its methods return a new one")
@@ -60,13 +65,13 @@ class Plan(StageMethods):
             raise TypeError(f"{op}: stage must be a str, not {type(stage).__name__}")
         fields = _values.checked(STAGES[op], f"stage '{stage or op}'", given)
         added = _Stage(op, stage or "", fields, _places.caller())
-        plan = Plan()._fill((*self._stages, added), self._settings, self._settings_place)
+        plan = self._with(_stages=(*self._stages, added))
         plan._check_so_far()
         return plan
 
     def _set(self, given: Mapping[str, object]) -> Plan:
         settings = {**self._settings, **_values.checked("Pipeline", "options", given)}
-        plan = Plan()._fill(self._stages, settings, _places.caller())
+        plan = self._with(_settings=settings, _settings_place=_places.caller())
         if self._stages:
             plan._check_so_far()
         return plan
@@ -123,7 +128,8 @@ class Plan(StageMethods):
             name = _text.unquoted(inside.pop("name", '""')).decode()
             (op, options), = inside.items()
             stages.append(_Stage(op, name, _values.fields_of(STAGES[op], options), place))
-        return cls()._fill(tuple(stages), _values.fields_of("Pipeline", settings), place)
+        return cls()._with(_stages=tuple(stages), _settings_place=place,
+                           _settings=_values.fields_of("Pipeline", settings))
 
     @classmethod
     def _of_own_text(cls, text: str) -> Plan:
@@ -165,7 +171,7 @@ class Plan(StageMethods):
     def _with_absolute_names(self) -> Plan:
         stages = (stage._replace(fields=_absolute_names(STAGES[stage.op], stage.fields))
                   for stage in self._stages)
-        return Plan()._fill(tuple(stages), self._settings, self._settings_place)
+        return self._with(_stages=tuple(stages))
 
     # What the library says.
 
