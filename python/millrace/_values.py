@@ -1,13 +1,11 @@
 """Values of a plan's options: checked as a caller gives them, kept as plain Python values, written
-into a plan's text and read from it, and written as Python code.
+into a plan's text and read from it.
 
 The schema says which options there are; it is generated, like the classes of messages.
 """
 from __future__ import annotations
 
 import enum
-import inspect
-import math
 import numbers
 import operator
 import os
@@ -38,8 +36,7 @@ CLASSES: dict[str, type] = {}
 _INTEGERS = {"int64": (-1 << 63, (1 << 63) - 1), "uint32": (0, (1 << 32) - 1),
              "uint64": (0, (1 << 64) - 1)}
 # What Python's types stand for in a record, where there are no other integers and floats.
-_PYTHON_TYPES = {bytes: "BYTES", int: "INT64", float: "FLOAT32"}
-_PYTHON_NAMES = {word: kind.__name__ for kind, word in _PYTHON_TYPES.items()}
+PYTHON_TYPES = {bytes: "BYTES", int: "INT64", float: "FLOAT32"}
 
 
 def schema_of(text: str) -> tuple[Option, ...]:
@@ -80,7 +77,8 @@ class Message:
         return hash((type(self), tuple(self._fields.items())))
 
     def __repr__(self) -> str:
-        return code_of_message(self)
+        from . import _python
+        return _python.code_of_message(self)
 
     def __reduce__(self) -> tuple[Callable[..., Message], tuple[Fields]]:
         return type(self).of, (dict(self._fields),)
@@ -188,7 +186,7 @@ class _Check:
             return value
         name = value if isinstance(value, str) else _name_of(value)
         if self._python_types and isinstance(value, type):
-            name = _PYTHON_TYPES.get(value, name)
+            name = PYTHON_TYPES.get(value, name)
         word = name.upper()
         if word in words.__members__:
             return words[word]
@@ -282,62 +280,3 @@ def _shortest(value: float) -> float:
         if struct.pack("f", short) == struct.pack("f", value):
             return short
     return value
-
-
-# As Python code.
-
-
-def code_of_message(message: Message) -> str:
-    name = type(message).__name__
-    arguments = arguments_of(inspect.signature(type(message)), name, message._fields)
-    return f"mr.{function_of(name)}({', '.join(arguments)})"
-
-
-def arguments_of(signature: inspect.Signature, message: str, fields: Fields,
-                 stage: str = "") -> list[str]:
-    """Returns the arguments of the call that gives the fields: those that the signature asks for by
-    their places, others by name."""
-    codes: dict[str, list[str]] = {}
-    for option in SCHEMA[message]:
-        if option.name in fields:
-            value = fields[option.name]
-            values = value if option.repeated else (value,)
-            codes[option.group or option.name] = [
-                _code_of(one, message in CLASSES) for one in values]
-    if stage:
-        codes["stage"] = [_quoted_code(stage)]
-    arguments: list[str] = []
-    for parameter in signature.parameters.values():
-        values = codes.get(parameter.name, ["None"])
-        if parameter.kind is parameter.VAR_POSITIONAL:
-            arguments.extend(codes.get(parameter.name, ()))
-            continue
-        code = values[0] if len(values) == 1 else f"[{', '.join(values)}]"
-        if parameter.default is parameter.empty and parameter.kind is not parameter.KEYWORD_ONLY:
-            arguments.append(code)
-        elif parameter.name in codes:
-            arguments.append(f"{parameter.name}={code}")
-    return arguments
-
-
-def _code_of(value: Any, python_types: bool) -> str:
-    if isinstance(value, enum.Enum):
-        if python_types and value.name in _PYTHON_NAMES:
-            return _PYTHON_NAMES[value.name]
-        return f"mr.{value.name}"
-    if isinstance(value, float) and not math.isfinite(value):
-        return f"float('{value}')"
-    if isinstance(value, (str, bytes)):
-        return _quoted_code(value)
-    if isinstance(value, (Message, bool, int, float)):
-        return repr(value)
-    return cast(str, value._code())
-
-
-def _quoted_code(value: str | bytes) -> str:
-    """Returns a literal, in double quotes unless the value has such itself."""
-    prefix = "b" if isinstance(value, bytes) else ""
-    literal = repr(value)[len(prefix):]
-    if literal[0] == "'" and '"' not in literal:
-        literal = f'"{literal[1:-1]}"'
-    return prefix + literal

@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 import html
-import inspect
 import os
 import re
 from typing import Any, Callable, Iterable, Mapping, NamedTuple, cast
@@ -17,7 +16,8 @@ _ORIGIN = "<plan>"
 _LINE = re.compile(re.escape(_ORIGIN) + r":(\d+):\d+")
 
 
-class _Stage(NamedTuple):
+class Stage(NamedTuple):
+    """A stage of a plan, with the options that were given."""
     op: str
     name: str  # "" if it is not given
     fields: _values.Fields
@@ -37,7 +37,7 @@ class Plan(StageMethods):
     adds the stage. Two plans are equal if they are the same with all defaults filled in.
     """
     __slots__ = ("_stages", "_settings", "_settings_place", "_checked")
-    _stages: tuple[_Stage, ...]
+    _stages: tuple[Stage, ...]
     _settings: _values.Fields    # those of the whole plan
     _settings_place: Place       # where they were set
     _checked: _core.Plan | None  # the library's plan, when it is known
@@ -64,7 +64,7 @@ class Plan(StageMethods):
         if not isinstance(stage, (str, type(None))):
             raise TypeError(f"{op}: stage must be a str, not {type(stage).__name__}")
         fields = _values.checked(STAGES[op], f"stage '{stage or op}'", given)
-        added = _Stage(op, stage or "", fields, _places.caller())
+        added = Stage(op, stage or "", fields, _places.caller())
         plan = self._with(_stages=(*self._stages, added))
         plan._check_so_far()
         return plan
@@ -109,7 +109,8 @@ class Plan(StageMethods):
         """Returns the chain as Python code, which begins with `mr`, the package. Evaluated, it is a
         plan that equals this one. What the defaults say is left out, but for the digests of files.
         """
-        return self._minimal()._code()
+        from . import _python
+        return _python.code_of_plan(self._minimal())
 
     def _tree(self) -> _text.Tree:
         return [*_values.tree_of("Pipeline", self._settings),
@@ -127,7 +128,7 @@ class Plan(StageMethods):
             inside: dict[str, Any] = dict(cast(_text.Tree, value))
             name = _text.unquoted(inside.pop("name", '""')).decode()
             (op, options), = inside.items()
-            stages.append(_Stage(op, name, _values.fields_of(STAGES[op], options), place))
+            stages.append(Stage(op, name, _values.fields_of(STAGES[op], options), place))
         return cls()._with(_stages=tuple(stages), _settings_place=place,
                            _settings=_values.fields_of("Pipeline", settings))
 
@@ -140,18 +141,6 @@ class Plan(StageMethods):
         plan = cls._of_own_text(checked.text())
         object.__setattr__(plan, "_checked", checked)
         return plan
-
-    def _code(self) -> str:
-        calls = [_call_of(stage) for stage in self._stages]
-        if self._settings:
-            calls.append(_call("options", _values.arguments_of(
-                inspect.signature(Plan().options), "Pipeline", self._settings)))
-        if not self._stages:
-            calls.insert(0, "Plan()")
-        chain = ["mr." + calls[0], *("." + call for call in calls[1:])]
-        if len(chain) < 3:
-            return "".join(chain)
-        return "(" + "\n ".join(chain) + ")"
 
     def _minimal(self) -> Plan:
         """Returns the plan without what the library fills in again."""
@@ -305,22 +294,6 @@ def _words(variables: Mapping[str, object]) -> dict[str, str]:
     """Returns values of variables as the text of a plan has them."""
     return {name: str(value).lower() if isinstance(value, bool) else str(value)
             for name, value in variables.items()}
-
-
-def _call_of(stage: _Stage) -> str:
-    """Returns the call that adds a stage."""
-    from . import _sources
-    function = getattr(StageMethods(), stage.op, None) or getattr(_sources, stage.op)
-    return _call(stage.op, _values.arguments_of(
-        inspect.signature(function), STAGES[stage.op], stage.fields, stage.name))
-
-
-def _call(name: str, arguments: list[str]) -> str:
-    """Returns a call of a chain, with a line for each argument if it is long."""
-    line = f"{name}({', '.join(arguments)})"
-    if len(line) < 95:
-        return line
-    return f"{name}(" + (",\n" + " " * (len(name) + 3)).join(arguments) + ")"
 
 
 def _drop_defaults(tree: _text.Tree, is_same: Callable[[], bool]) -> None:
