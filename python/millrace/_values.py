@@ -241,11 +241,16 @@ def _word_of(option: Option, value: Any) -> _text.Value:
 
 
 def fields_of(message: str, tree: _text.Tree) -> Fields:
-    """Returns the fields of a part of a plan's text."""
+    """Returns the fields of a part of a plan's text.
+
+    PlanError: one that the schema does not have; the text is of a newer library.
+    """
     given: dict[str, list[Any]] = {}
     for name, value in tree:
         is_list = isinstance(value, list) and bool(value) and isinstance(value[0], str)
         given.setdefault(name, []).extend(cast(list[Any], value) if is_list else [value])
+    for name in given.keys() - {option.name for option in SCHEMA[message]}:
+        raise PlanError(f"this version of the package knows no option {name} of {message}")
     fields = {}
     for option in SCHEMA[message]:
         if option.name in given:

@@ -141,6 +141,10 @@ class StagesTest(unittest.TestCase):
             again = mr.Plan._of_own_text(text)
             self.assertEqual(_core.plan_from_text(again.text, "again", {}).text(), text)
 
+    def test_an_option_that_only_the_text_has_is_not_dropped(self):
+        with self.assertRaisesRegex(mr.PlanError, "knows no option later of Flip"):
+            mr.Plan._of_own_text('stage { flip { field: "a" later: 3 } }')
+
     def test_calls_read_well(self):
         words = tempfile.NamedTemporaryFile("w", suffix=".txt")
         self.addCleanup(words.close)
