@@ -1,15 +1,15 @@
 """The text format of plan files, as far as the library and this package write it.
 
 A text is a tree: a list of (name, value), where a value is a word as it stands in the text ('224',
-'"image"', 'BYTES'), a list of such words, or a tree. Plans that people wrote go through the library
-first, so there are no comments, variables or other liberties here.
+'"image"', 'BYTES'), a tuple of such words, or a tree. Plans that people wrote go through the
+library first, so there are no comments, variables or other liberties here.
 """
 from __future__ import annotations
 
 import re
 from typing import Union
 
-Value = Union[str, list[str], "Tree"]
+Value = Union[str, tuple[str, ...], "Tree"]
 Tree = list[tuple[str, Value]]
 
 _TOKEN = re.compile(r"""\s*("(?:[^"\\]|\\.)*"|[{}\[\]:,]|[^\s{}\[\]:,"]+)""")
@@ -52,9 +52,9 @@ def unquoted(word: str) -> bytes:
 def _entry(name: str, value: Value) -> str:
     if isinstance(value, str):
         return f"{name}: {value}"
-    if value and isinstance(value[0], str):
+    if isinstance(value, tuple):
         return f"{name}: [{', '.join(value)}]"
-    inside = write(value)  # type: ignore[arg-type]
+    inside = write(value)
     return f"{name} {{ {inside} }}" if inside else f"{name} {{}}"
 
 
@@ -83,7 +83,7 @@ class _Parser:
         while (word := self._next()) != "]":
             if word != ",":
                 words.append(word)
-        return words
+        return tuple(words)
 
     def _next(self) -> str:
         self._at += 1

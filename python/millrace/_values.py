@@ -222,7 +222,7 @@ def tree_of(message: str, fields: Fields) -> _text.Tree:
         values = value if option.repeated else (value,)
         words = [_word_of(option, one) for one in values]
         if len(words) > 1 and isinstance(words[0], str):
-            tree.append((option.name, cast(list[str], words)))
+            tree.append((option.name, cast("tuple[str, ...]", tuple(words))))
         else:
             tree.extend((option.name, word) for word in words)
     return tree
@@ -247,8 +247,7 @@ def fields_of(message: str, tree: _text.Tree) -> Fields:
     """
     given: dict[str, list[Any]] = {}
     for name, value in tree:
-        is_list = isinstance(value, list) and bool(value) and isinstance(value[0], str)
-        given.setdefault(name, []).extend(cast(list[Any], value) if is_list else [value])
+        given.setdefault(name, []).extend(value if isinstance(value, tuple) else [value])
     for name in given.keys() - {option.name for option in SCHEMA[message]}:
         raise PlanError(f"this version of the package knows no option {name} of {message}")
     fields = {}

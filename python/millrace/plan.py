@@ -11,6 +11,8 @@ from ._places import Place
 from ._stages import BATCHES, STAGES, StageMethods
 from .errors import PlanError
 
+__all__ = ["Plan", "load"]
+
 # Stands for a plan's file in messages of the library, which name a line of the text.
 _ORIGIN = "<plan>"
 _LINE = re.compile(re.escape(_ORIGIN) + r":(\d+):\d+")
@@ -304,7 +306,7 @@ def _drop_defaults(tree: _text.Tree, is_same: Callable[[], bool]) -> None:
         if name == "digest" or not is_same():
             tree[:] = kept
     for _, value in tree:
-        if isinstance(value, list) and value and isinstance(value[0], tuple):
+        if isinstance(value, list):
             _drop_defaults(value, is_same)
 
 
