@@ -1,5 +1,7 @@
 """Plans as chains: their text, the places of mistakes, and the way from a plan file and back."""
+import contextlib
 import glob
+import io
 import os
 import pickle
 import re
@@ -135,6 +137,16 @@ class FileTest(unittest.TestCase):
     def test_the_python_of_a_loaded_plan_is_the_chain(self):
         imagenet().save(self.path("train.pbtxt"))
         self.assertEqual(mr.load(self.path("train.pbtxt")).to_python(), IMAGENET_PYTHON)
+
+    def test_the_example_of_the_documents_runs(self):
+        os.chdir(self.folder)
+        with open(f"{ROOT}/docs/python_plans.md", encoding="utf-8") as file:
+            code = re.search("```python\n(.*?)```", file.read(), re.S)[1]
+        shown = io.StringIO()
+        names = {}
+        with contextlib.redirect_stdout(shown):
+            exec(code, names)
+        self.assertEqual(eval(shown.getvalue(), names), names["plan"])
 
     def test_variables_get_their_values(self):
         with open(self.path("plan.pbtxt"), "w", encoding="utf-8") as file:
