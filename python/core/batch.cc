@@ -134,6 +134,16 @@ PyObject* GetItem(PyObject* self, PyObject* name) {
   });
 }
 
+PyObject* GetDtype(PyObject* self, PyObject* name) {
+  return Call([&] {
+    const Batch& batch = *AsBatch(self);
+    mr_tensor tensor = {};
+    tensor.struct_size = sizeof tensor;
+    Check(mr_batch_tensor(batch.batch, NumberOf(batch, name), &tensor));
+    return Text(NameOf(tensor.dtype));
+  });
+}
+
 PyObject* GetTensor(PyObject* self, PyObject* name) {
   return Call([&] {
     const Batch& batch = *AsBatch(self);
@@ -175,6 +185,7 @@ PyObject* Rows(PyObject* self, void*) { return PyLong_FromLongLong(AsBatch(self)
 PyObject* EndsEpoch(PyObject* self, void*) {
   return PyBool_FromLong(AsBatch(self)->info.ends_epoch);
 }
+PyObject* HasGaps(PyObject* self, void*) { return PyBool_FromLong(AsBatch(self)->gaps); }
 PyObject* IsTrimmed(PyObject* self, void*) { return PyBool_FromLong(AsBatch(self)->look.trim); }
 
 PyObject* Token(PyObject* self, void*) {
@@ -266,6 +277,8 @@ PyObject* ToArrow(PyObject* self, PyObject* arguments, PyObject* keywords) {
 
 PyMethodDef methods[] = {
     {"keys", Keys, METH_NOARGS, "Returns the names of the fields."},
+    {"dtype", GetDtype, METH_O,
+     "dtype(name)\n--\n\nReturns the type of a field's elements, such as 'float32'."},
     {"tensor", GetTensor, METH_O,
      "tensor(name)\n--\n\nReturns the field as a view that has __dlpack__."},
     {"bits", GetBits, METH_O,
@@ -290,6 +303,8 @@ PyGetSetDef properties[] = {
     {"ends_epoch", EndsEpoch, nullptr, "True if the epoch changes, or the stream ends, behind it.",
      nullptr},
     {"trimmed", IsTrimmed, nullptr, "True if rows of padding are left out.", nullptr},
+    {"has_gaps", HasGaps, nullptr,
+     "True if rows are left out that lie between others, so that arrays are copies.", nullptr},
     {"valid", Valid, nullptr, "A bool per row: False for padding, whose bytes are all 0.", nullptr},
     {"ids", Ids, nullptr,
      "int64[rows, 3]: the epoch, the number of the record in the whole source, and the number of "
@@ -320,6 +335,47 @@ PyType_Slot slots[] = {{Py_tp_doc, const_cast<char*>("A batch: its fields by the
 PyType_Spec spec = {"millrace._core.Batch", sizeof(Batch), 0,
                     Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, slots};
 
+// ---- Making one ----
+
+std::vector<std::string> NamesOf(const mr_batch* batch) {
+  mr_info info = {};
+  info.struct_size = sizeof info;
+  Check(mr_batch_info(batch, &info));
+  std::vector<std::string> names;
+  for (int32_t i = 0; i < info.num_tensors; ++i) {
+    mr_tensor tensor = {};
+    tensor.struct_size = sizeof tensor;
+    Check(mr_batch_tensor(batch, static_cast<size_t>(i), &tensor));
+    names.emplace_back(tensor.name);
+  }
+  return names;
+}
+
+std::vector<Fields::Kind> KindsOf(const std::vector<std::string>& names) {
+  std::vector<Fields::Kind> kinds(names.size(), Fields::Kind::kRows);
+  for (size_t i = 1; i < names.size(); ++i) {
+    if (names[i] != names[i - 1] + "/row_splits") continue;
+    kinds[i - 1] = Fields::Kind::kRagged;
+    kinds[i] = Fields::Kind::kSplits;
+  }
+  return kinds;
+}
+
+std::shared_ptr<const Fields> FieldsOf(const mr_batch* batch) {
+  const std::vector<std::string> texts = NamesOf(batch);
+  auto fields = std::make_shared<Fields>();
+  fields->names = Checked(PyTuple_New(static_cast<Py_ssize_t>(texts.size())));
+  fields->numbers = Checked(PyDict_New());
+  for (size_t i = 0; i < texts.size(); ++i) {
+    Ref name = Text(texts[i]);
+    const Ref number = Checked(PyLong_FromSize_t(i));
+    CheckedZero(PyDict_SetItem(fields->numbers.get(), name.get(), number.get()));
+    CheckedZero(PyTuple_SetItem(fields->names.get(), static_cast<Py_ssize_t>(i), name.release()));
+  }
+  fields->kinds = KindsOf(texts);
+  return fields;
+}
+
 }  // namespace
 
 void AddBatch(PyObject* module) {
@@ -335,8 +391,9 @@ void SetBatchType(PyObject* type) {
   batch_type = reinterpret_cast<PyTypeObject*>(type);
 }
 
-Ref MakeBatch(mr_batch* owned, const Look& look) {
+Ref MakeBatch(mr_batch* owned, Look& look) {
   std::unique_ptr<mr_batch, decltype(&mr_batch_release)> held(owned, mr_batch_release);
+  if (look.fields == nullptr) look.fields = FieldsOf(owned);
   auto* const batch = Make<Batch>(batch_type);
   Ref object(reinterpret_cast<PyObject*>(batch));
   new (&batch->look) Look(look);

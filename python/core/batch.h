@@ -19,9 +19,9 @@ struct Fields {
 
 // How a loader's batches look.
 struct Look {
-  std::shared_ptr<const Fields> fields;
-  bool trim = false;      // true if rows of padding are left out of views
-  bool readonly = false;  // true if views may not be written
+  std::shared_ptr<const Fields> fields;  // NULL until there is a batch
+  bool trim = false;                     // true if rows of padding are left out of views
+  bool readonly = false;                 // true if views may not be written
 };
 
 void AddBatch(PyObject* module);
@@ -29,8 +29,8 @@ void AddBatch(PyObject* module);
 // Sets the class of batches, a subclass of _core.Batch without fields of its own.
 void SetBatchType(PyObject* type);
 
-// Takes over a batch.
-Ref MakeBatch(mr_batch* batch, const Look& look);
+// Takes over a batch of the loader that has this look.
+Ref MakeBatch(mr_batch* batch, Look& look);
 
 }  // namespace millrace::python
 

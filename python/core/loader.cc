@@ -1,8 +1,5 @@
 #include "python/core/loader.h"
 
-#include <memory>
-#include <optional>
-
 #include "python/core/batch.h"
 #include "python/core/error.h"
 #include "python/core/open_options.h"
@@ -114,33 +111,6 @@ std::vector<FieldText> FieldsOf(mr_loader* loader) {
   return fields;
 }
 
-constexpr std::string_view kSplits = "/row_splits";
-
-std::vector<Fields::Kind> KindsOf(const std::vector<FieldText>& fields) {
-  std::vector<Fields::Kind> kinds(fields.size(), Fields::Kind::kRows);
-  for (size_t i = 1; i < fields.size(); ++i) {
-    if (fields[i].name != fields[i - 1].name + std::string(kSplits)) continue;
-    kinds[i - 1] = Fields::Kind::kRagged;
-    kinds[i] = Fields::Kind::kSplits;
-  }
-  return kinds;
-}
-
-std::shared_ptr<const Fields> LookAt(mr_loader* loader) {
-  const std::vector<FieldText> texts = FieldsOf(loader);
-  auto fields = std::make_shared<Fields>();
-  fields->names = Checked(PyTuple_New(static_cast<Py_ssize_t>(texts.size())));
-  fields->numbers = Checked(PyDict_New());
-  for (size_t i = 0; i < texts.size(); ++i) {
-    Ref name = Text(texts[i].name);
-    const Ref number = Checked(PyLong_FromSize_t(i));
-    CheckedZero(PyDict_SetItem(fields->numbers.get(), name.get(), number.get()));
-    CheckedZero(PyTuple_SetItem(fields->names.get(), static_cast<Py_ssize_t>(i), name.release()));
-  }
-  fields->kinds = KindsOf(texts);
-  return fields;
-}
-
 PyObject* Schema(PyObject* self, PyObject*) {
   return Call([&] {
     const Use use(self);
@@ -178,7 +148,6 @@ PyObject* New(PyTypeObject* type, PyObject* arguments, PyObject* keywords) {
     }
     open.RaiseFromProgress();
     Check(error);
-    loader->look.fields = LookAt(loader->loader);
     return object;
   });
 }

@@ -36,10 +36,10 @@ void Dealloc(PyObject* object) {
 
 struct ArrayInterface {
   int two;
+  int rank;
   char kind;
   int itemsize;
   int flags;
-  Py_ssize_t rank;
   Py_ssize_t* shape;
   Py_ssize_t* strides;
   void* data;
@@ -61,10 +61,10 @@ PyObject* ArrayStruct(PyObject* self, void*) {
     static_assert(sizeof(Py_ssize_t) == sizeof(int64_t));
     auto interface = std::make_unique<ArrayInterface>(
         ArrayInterface{.two = 2,
+                       .rank = tensor->rank,
                        .kind = dtype.kind,
                        .itemsize = static_cast<int>(dtype.bytes),
                        .flags = kAligned | kNotSwapped | (tensor->readonly ? 0 : kWriteable),
-                       .rank = tensor->rank,
                        .shape = reinterpret_cast<Py_ssize_t*>(tensor->shape),
                        .strides = reinterpret_cast<Py_ssize_t*>(tensor->strides),
                        .data = tensor->data,

@@ -139,7 +139,7 @@ class PeerLost(Unavailable):
 
 
 class DataLoss(Error):
-    """Data that is damaged: `record` says where."""
+    """Data that is damaged, or not what the plan says: `record` says where."""
 
     code = 15
 
@@ -162,7 +162,7 @@ def from_code(code: int, message: str, retryable: int,
         file, offset, ordinal, position, reason = record
         where = Record(file, _known(offset), _known(ordinal), _known(position), _REASONS[reason])
     if peer is None:
-        kind = _CLASSES.get(code, Error)
+        kind = DataLoss if code == PlanError.code and where else _CLASSES.get(code, Error)
         return kind(message, code=code, retryable=bool(retryable), record=where)
     lost = PeerLost(message, code=code, retryable=bool(retryable), record=where)
     lost.rank, bucket, step, lost.phase = peer

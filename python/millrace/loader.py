@@ -1,16 +1,22 @@
 """Loaders: plans that run, and that `for` goes through epoch by epoch."""
+from __future__ import annotations
 
 import atexit
 import logging
 import os
 import weakref
-from typing import Any, Callable, Dict, Iterator, NamedTuple, Optional, Sequence, Tuple, Union
+from typing import (TYPE_CHECKING, Any, Callable, Dict, Iterator, NamedTuple, Optional, Sequence,
+                    Tuple, Union)
 
 from millrace import _core
 from millrace.batch import Batch
 from millrace.context import Context, default_context
-from millrace.errors import FailedPrecondition, OutOfRange
+from millrace.errors import FailedPrecondition, OutOfRange, PlanError
 from millrace.launcher import Launcher, detect_launcher
+from millrace.ops import table_of
+
+if TYPE_CHECKING:
+    from millrace.plan import Plan
 
 __all__ = ["Field", "Loader"]
 
@@ -52,7 +58,7 @@ class Loader:
     process forks, and may be pickled. One thread may use a loader at a time.
     """
 
-    def __init__(self, plan: Any, keys: Keys = None, *, last: str = "pad",
+    def __init__(self, plan: Plan, keys: Keys = None, *, last: str = "pad",
                  rank: Optional[int] = None, world: Optional[int] = None,
                  context: Optional[Context] = None, quarantine: Optional[str] = None,
                  prefetch: Optional[int] = None, cpu_budget: Optional[int] = None,
@@ -66,6 +72,7 @@ class Loader:
         if (rank is None) != (world is None):
             raise ValueError("rank and world are given together, or neither")
         self.plan = _repeated(plan) if repeat else plan
+        self._one_pass, self._epochs = _epochs_of(self.plan)
         self._keys = keys
         self._last = last
         self._ranks = None if rank is None else (rank, world)
@@ -101,12 +108,12 @@ class Loader:
     def _opened(self) -> Any:
         rank, world = self._find_ranks()
         context = self._context or default_context()
-        attached = self.plan.attached
+        attached = self.plan._attached
         return _core.Loader(
             self.plan.core(), context._core, rank=rank, world=world, token=self._token,
             force=self._force, trim=self._last == "trim", readonly=not self._writable,
             progress=self._progress, push=attached.push, memory=attached.memory or None,
-            ops=attached.ops(), **self._options)
+            ops=table_of(attached.ops), **self._options)
 
     def _find_ranks(self) -> Tuple[int, int]:
         if self._ranks is not None:
@@ -180,16 +187,23 @@ class Loader:
             if batch is None:
                 return
             yield deliver(batch)
-            if batch.ends_epoch:
+            if batch.ends_epoch and not self._one_pass:
                 return
 
     def _begin_epoch(self) -> None:
         self.open()
-        if self._ended:
-            raise OutOfRange("the stream has ended, as the plan says; set_epoch(0) starts it again")
-        if self._inside and not self._resumed:
-            self._move_to(self._epoch + 1)
+        if not self._resumed:
+            if self._inside:
+                self._move_to(self._epoch + 1)
+            if self._ended or self._epoch == self._epochs:
+                raise OutOfRange(
+                    "the stream has ended, as the plan says; set_epoch(0) starts it again")
         self._resumed = False
+
+    @property
+    def is_inside_epoch(self) -> bool:
+        """True if the batch delivered last does not end its epoch."""
+        return self._inside
 
     def _move_to(self, epoch: int) -> None:
         """Goes to the first batch of an epoch."""
@@ -198,10 +212,17 @@ class Loader:
             self._seek(epoch, epoch * per_epoch)
             return
         if epoch < self._epoch or (epoch == self._epoch and self._inside) or self._ended:
-            self._seek(0, 0)
+            self._restart()
         while self._epoch < epoch:
             if self.next() is None:
                 raise OutOfRange(f"the stream ends before epoch {epoch}")
+
+    def _restart(self) -> None:
+        """Opens the stream at its beginning, also where seek is refused."""
+        self._core.close()
+        self._core = self._token = None
+        self._epoch, self._inside, self._ended = 0, False, False
+        self.open()
 
     def _seek(self, epoch: int, batch: int) -> None:
         self._core.seek(batch)
@@ -293,9 +314,30 @@ class Loader:
         return f"<{type(self).__name__}, {state}: {self.plan!r}>"
 
 
-def _repeated(plan: Any) -> Any:
-    """Returns the plan with a `repeat` stage behind its batches, where it may have one."""
-    return plan.repeated()
+def _repeated(plan: Plan) -> Plan:
+    """Returns the plan, repeated for ever behind its batches where it may be."""
+    if plan.ops_of_stages.isdisjoint(("repeat", "push")):
+        try:
+            return plan._repeated()
+        except PlanError:  # an input repeats already, or the plan is not whole
+            pass
+    return plan
+
+
+def _epochs_of(plan: Plan) -> Tuple[bool, Optional[int]]:
+    """Returns whether the stream ends behind its only epoch, and how many epochs a `repeat` stage
+    counts."""
+    if "repeat" not in plan.ops_of_stages:
+        return True, None
+    return False, plan.count_of_epochs()
+
+
+def explain(plan: Plan, context: Optional[Context], rank: int, world: int, **options: Any) -> str:
+    """Returns the text of `millrace explain` (Plan.explain)."""
+    attached = plan._attached
+    return _core.explain(  # type: ignore[no-any-return]
+        plan.core(), (context or default_context())._core, rank=rank, world=world,
+        push=attached.push, memory=attached.memory or None, ops=table_of(attached.ops), **options)
 
 
 # The loaders that are open. Their threads may call functions of Python, so they end before it does.

@@ -177,6 +177,7 @@ class RunOp:
                  rows: int) -> None:
         self.function, self.name, self.version = function, name, version
         self.reads, self.writes, self.removes, self.rows = reads, writes, removes, rows
+        self.__module__ = function.__module__
 
     def __call__(self, rows: Rows) -> Any:
         return self.function(rows)
@@ -187,6 +188,9 @@ class RunOp:
         table.add_run(self.name, self.version, lambda view: _none(function(Rows(view))),
                       self.reads, self.writes, self.removes, self.rows)
 
+    def __reduce__(self) -> str:  # by its name in its module
+        return self.function.__qualname__
+
 
 class BatchOp:
     """A function on finished batches, for Plan.op."""
@@ -195,6 +199,7 @@ class BatchOp:
                  group_rows: int) -> None:
         self.function, self.name, self.version = function, name, version
         self.group_rows = group_rows
+        self.__module__ = function.__module__
 
     def __call__(self, batch: BatchRows) -> Any:
         return self.function(batch)
@@ -204,6 +209,9 @@ class BatchOp:
         function = self.function
         table.add_batch(self.name, self.version, lambda view: _none(function(BatchRows(view))),
                         self.group_rows)
+
+    def __reduce__(self) -> str:  # by its name in its module
+        return self.function.__qualname__
 
 
 def _none(result: Any) -> None:

@@ -4,12 +4,17 @@ from __future__ import annotations
 import html
 import os
 import re
-from typing import Any, Callable, Iterable, Mapping, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, Callable, Iterable, Mapping, NamedTuple, cast
 
 from . import _core, _paths, _places, _text, _values
+from ._attached import Attached
 from ._places import Place
+from ._sinks import SinkMethods
 from ._stages import BATCHES, STAGES, StageMethods
 from .errors import PlanError
+
+if TYPE_CHECKING:
+    from .ops import BatchOp, RunOp
 
 __all__ = ["Plan", "load"]
 
@@ -30,7 +35,7 @@ class Stage(NamedTuple):
         return [*tree, (self.op, _values.tree_of(STAGES[self.op], self.fields))]
 
 
-class Plan(StageMethods):
+class Plan(StageMethods, SinkMethods):
     """A plan: a source and the stages that follow it. Immutable: each method of a stage returns a
     longer plan. A function of the package begins one: millrace.tfrecord("train-*.tfrecord").
 
@@ -38,15 +43,16 @@ class Plan(StageMethods):
     stand: there are no variables in them. A mistake is a PlanError at the line of the program that
     adds the stage. Two plans are equal if they are the same with all defaults filled in.
     """
-    __slots__ = ("_stages", "_settings", "_settings_place", "_checked")
+    __slots__ = ("_stages", "_settings", "_settings_place", "_attached", "_checked")
     _stages: tuple[Stage, ...]
     _settings: _values.Fields    # those of the whole plan
     _settings_place: Place       # where they were set
+    _attached: Attached          # what its stages need of the program
     _checked: _core.Plan | None  # the library's plan, when it is known
 
     def __init__(self) -> None:
         for name, value in (("_stages", ()), ("_settings", {}), ("_settings_place", Place("", 0)),
-                            ("_checked", None)):
+                            ("_attached", Attached()), ("_checked", None)):
             object.__setattr__(self, name, value)
 
     def _with(self, **changes: object) -> Plan:
@@ -67,8 +73,48 @@ class Plan(StageMethods):
             raise TypeError(f"{op}: stage must be a str, not {type(stage).__name__}")
         fields = _values.checked(STAGES[op], f"stage '{stage or op}'", given)
         added = Stage(op, stage or "", fields, _places.caller())
-        plan = self._with(_stages=(*self._stages, added))
+        attached = self._attached.joined(
+            plan._attached for plan in fields.get("input", ()) if isinstance(plan, Plan))
+        plan = self._with(_stages=(*self._stages, added), _attached=attached)
         plan._check_so_far()
+        return plan
+
+    def op(self, function: RunOp | BatchOp, *, options: str | None = None,
+           stage: str | None = None) -> Plan:
+        """Adds a Python function that op or batch_op has made an op.
+
+        Args:
+          function: It works on runs of samples in front of the batch stage, on batches behind it.
+          options: A text that the function gets.
+          stage: The stage's name, which its random draws depend on. Default: the op's.
+        """
+        plan = self._then("custom", stage or function.name, {
+            "op": function.name, "version": function.version, "options": options})
+        return plan._attach(ops=(function,))
+
+    def _attach(self, **objects: Any) -> Plan:
+        """Returns the plan with objects of the program (Attached)."""
+        return self._with(_attached=self._attached.joined([Attached(**objects)]))
+
+    @property
+    def ops_of_stages(self) -> frozenset[str]:
+        """The ops of its stages, without those of its inputs."""
+        return frozenset(stage.op for stage in self._stages)
+
+    def count_of_epochs(self) -> int | None:
+        """Returns the number of epochs that a `repeat` stage counts; None without a limit."""
+        counts = [stage.fields.get("epochs", 0) for stage in self._stages if stage.op == "repeat"]
+        return counts[0] or None if len(counts) == 1 else None
+
+    def _repeated(self) -> Plan:
+        """Returns the plan with a `repeat` stage in front of those that prefetch."""
+        stages = list(self._stages)
+        at = len(stages)
+        while at > 0 and stages[at - 1].op == "prefetch":
+            at -= 1
+        stages.insert(at, Stage("repeat", "", {}, _places.caller()))
+        plan = self._with(_stages=tuple(stages))
+        plan.check()
         return plan
 
     def _set(self, given: Mapping[str, object]) -> Plan:
@@ -244,8 +290,8 @@ class Plan(StageMethods):
     def __hash__(self) -> int:
         return hash(self._canonical())
 
-    def __reduce__(self) -> tuple[Callable[[str], Plan], tuple[str]]:
-        return Plan._of_own_text, (self.text,)
+    def __reduce__(self) -> tuple[Callable[[str, Attached], Plan], tuple[str, Attached]]:
+        return _unpickled, (self.text, self._attached)
 
     def __repr__(self) -> str:
         ops = [stage.op for stage in self._stages]
@@ -275,6 +321,10 @@ def load(path: str | os.PathLike[str], /, **variables: object) -> Plan:
     PlanError: "FILE:LINE:COLUMN: ..." for each mistake in the file.
     """
     return Plan._of_library(_core.plan_from_file(os.fsdecode(path), _words(variables)))
+
+
+def _unpickled(text: str, attached: Attached) -> Plan:
+    return Plan._of_own_text(text)._with(_attached=attached)
 
 
 def _absolute_names(message: str, fields: _values.Fields) -> _values.Fields:

@@ -1,12 +1,15 @@
 """Records that come from the program: a list, or a stream that threads feed."""
 
-from typing import Any, Optional, Union
+from __future__ import annotations
 
-from millrace import _core
+from typing import Any, Iterable, Optional, Union
+
+from millrace import _core, _sources
 from millrace._units import to_bytes
 from millrace.errors import Error
+from millrace.plan import Plan
 
-__all__ = ["Memory", "PushSource"]
+__all__ = ["Memory", "PushSource", "memory", "push"]
 
 
 class Memory(_core.Memory):
@@ -55,3 +58,18 @@ class PushSource:
             self.finish()
         else:
             self.fail(error)
+
+
+def memory(records: Union[Memory, Iterable[Any]], *, stage: str = "memory") -> Plan:
+    """Records in memory: a Memory, or records of which copies are made.
+
+    stage: the stage's name; each memory stage of a plan has its own.
+    """
+    held = records if isinstance(records, Memory) else Memory(records)
+    return _sources.memory(stage=stage)._attach(memory={stage: held})
+
+
+def push(source: PushSource, *, stage: str = "push") -> Plan:
+    """The records of a PushSource, once: no `repeat`, `global_shuffle` or materialized filter may
+    follow."""
+    return _sources.push(stage=stage)._attach(push=source._core)
