@@ -16,7 +16,7 @@ NumPy alone.
 """
 from __future__ import annotations
 
-from . import _core, _sources
+from . import _core, recipes, testing
 from ._files import get_include, get_library
 from ._sources import *
 from ._stages import *
