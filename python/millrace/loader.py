@@ -335,7 +335,7 @@ def _epochs_of(plan: Plan) -> Tuple[bool, Optional[int]]:
 def explain(plan: Plan, context: Optional[Context], rank: int, world: int, **options: Any) -> str:
     """Returns the text of `millrace explain` (Plan.explain)."""
     attached = plan._attached
-    return _core.explain(  # type: ignore[no-any-return]
+    return _core.explain(
         plan.core(), (context or default_context())._core, rank=rank, world=world,
         push=attached.push, memory=attached.memory or None, ops=table_of(attached.ops), **options)
 
