@@ -8,10 +8,9 @@ import unittest
 import data
 import millrace as mr
 
-try:
-    import jax
-except ImportError:
-    raise unittest.SkipTest("jax is not installed") from None
+data.needs("jax")
+
+import jax  # noqa: E402
 
 EXAMPLES = os.path.join(os.environ["MILLRACE_SOURCE_DIR"], "examples", "python")
 

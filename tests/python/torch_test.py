@@ -9,10 +9,9 @@ import unittest
 import data
 import millrace as mr
 
-try:
-    import torch
-except ImportError:
-    raise unittest.SkipTest("torch is not installed") from None
+data.needs("torch")
+
+import torch  # noqa: E402
 
 EXAMPLES = os.path.join(os.environ["MILLRACE_SOURCE_DIR"], "examples", "python")
 
