@@ -189,11 +189,8 @@ namespace millrace::readers {
 
 absl::StatusOr<std::vector<std::string>> ReadClassNames(const std::string& file) {
   constexpr uint64_t kMaxBytes = uint64_t{16} << 20;
-  MILLRACE_ASSIGN_OR_RETURN(const std::string text, ReadWholeFile(file, kMaxBytes));
-  if (const std::string_view why = WhyNotText(text); !why.empty()) {
-    return absl::InvalidArgumentError(absl::StrCat(file, ": ", ToAbsl(why)));
-  }
-  std::string_view rest = std::string_view(text).substr(ByteOrderMarkBytes(text));
+  MILLRACE_ASSIGN_OR_RETURN(const std::string text, ReadTextFile(file, kMaxBytes));
+  std::string_view rest = text;
   rest = rest.substr(0, rest.find_last_not_of("\r\n") + 1);  // npos + 1 is 0
   std::vector<std::string> names;
   std::set<std::string_view> seen;
