@@ -7,9 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "base/io.h"
 #include "readers/example_view.h"
 #include "readers/scan.h"
 
@@ -30,9 +28,8 @@ class RecordViewer {
   explicit RecordViewer(const ScanKind& kind);
   ~RecordViewer();
 
-  // Reads the names of the columns, where the first row has them (ScanVisitor::on_open).
-  //   INVALID_ARGUMENT, ...  the row is none, or the file cannot be read
-  absl::Status Open(const RandomAccessFile& file);
+  // Sets the names of the columns of CSV (ScanVisitor::on_columns).
+  void SetColumns(std::vector<std::string> names);
 
   // The named values of a record, in their order; views into it, or into this object until the next
   // call. TFRecord: the features of a tf.train.Example. csv: cells by the names of the columns,

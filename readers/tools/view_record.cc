@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <cstdint>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/run.h"
 #include "base/status.h"
-#include "readers/source/csv_header.h"
 #include "readers/text/csv_row.h"
 #include "readers/text/json_record.h"
 #include "readers/text/tar_sample.h"
@@ -53,11 +53,7 @@ class RecordViewer::Impl {
  public:
   explicit Impl(const ScanKind& kind) : kind_(kind) {}
 
-  absl::Status Open(const RandomAccessFile& file) {
-    if (!is_csv() || !kind_.container.has_header) return absl::OkStatus();
-    MILLRACE_ASSIGN_OR_RETURN(columns_, ReadCsvHeader(file, kind_.container.delimiter));
-    return absl::OkStatus();
-  }
+  void SetColumns(std::vector<std::string> names) { columns_ = std::move(names); }
 
   absl::StatusOr<NamedValues> View(std::string_view payload) {
     if (kind_.is_folder) return NamedValues{{"image", One(payload)}};
@@ -146,7 +142,9 @@ class RecordViewer::Impl {
 RecordViewer::RecordViewer(const ScanKind& kind) : impl_(std::make_unique<Impl>(kind)) {}
 RecordViewer::~RecordViewer() = default;
 
-absl::Status RecordViewer::Open(const RandomAccessFile& file) { return impl_->Open(file); }
+void RecordViewer::SetColumns(std::vector<std::string> names) {
+  impl_->SetColumns(std::move(names));
+}
 absl::StatusOr<NamedValues> RecordViewer::View(std::string_view payload) {
   return impl_->View(payload);
 }

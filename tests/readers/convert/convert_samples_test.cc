@@ -184,6 +184,18 @@ TEST_F(ConvertSamplesTest, CsvColumnsAreFoundByTheHeaderOfEachFile) {
   EXPECT_MESSAGE(Error(options));
 }
 
+// S-SOURCE-10.
+TEST_F(ConvertSamplesTest, CsvWithoutTheRowOfNamesIsAnError) {
+  const std::string good = Write("1.csv", "a\n1\n");
+  for (const char* bad : {"", "\xef\xbb\xbf", "\n"}) {
+    ConvertOptions options =
+        Options(ConvertFormat::kCsv, {good, Write("2.csv", bad)}, ConvertFormat::kTfRecord);
+    options.container.has_header = true;
+    options.schema = Schema("a:int64");
+    EXPECT_MESSAGE(Error(options), "none");
+  }
+}
+
 TEST_F(ConvertSamplesTest, CsvWithoutHeaderHasTheColumnsOfTheSchema) {
   const std::string in = Write("in.csv", "1,a\n2,\n");
   ConvertOptions options = Options(ConvertFormat::kCsv, {in}, ConvertFormat::kTfRecord);

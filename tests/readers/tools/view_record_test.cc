@@ -36,21 +36,24 @@ class ViewRecordTest : public testing::Test {
     std::vector<std::string> names;
     RecordViewer viewer(KindOf(path, options.container));
     num_damaged_ = 0;
-    const ScanVisitor visitor = {
-        .on_open = [&](const RandomAccessFile& file) { return viewer.Open(file); },
-        .on_record =
-            [&](const ScannedRecord& record) {
-              std::string& line = names.emplace_back();
-              const auto values = viewer.View(record.payload);
-              EXPECT_TRUE(values.ok()) << values.status();
-              for (const auto& [name, list] : *values) line += name + " ";
-              return true;
-            },
-        .on_damage =
-            [&](const absl::Status&) {
-              ++num_damaged_;
-              return true;
-            }};
+    const ScanVisitor visitor = {.on_columns =
+                                     [&](const absl::StatusOr<std::vector<std::string>>& columns) {
+                                       viewer.SetColumns(columns.value());
+                                       return absl::OkStatus();
+                                     },
+                                 .on_record =
+                                     [&](const ScannedRecord& record) {
+                                       std::string& line = names.emplace_back();
+                                       const auto values = viewer.View(record.payload);
+                                       EXPECT_TRUE(values.ok()) << values.status();
+                                       for (const auto& [name, list] : *values) line += name + " ";
+                                       return true;
+                                     },
+                                 .on_damage =
+                                     [&](const absl::Status&) {
+                                       ++num_damaged_;
+                                       return true;
+                                     }};
     const ScanFacts facts = Scan(path, options, visitor);
     EXPECT_TRUE(facts.unreadable.ok()) << facts.unreadable;
     EXPECT_TRUE(facts.whole);
@@ -198,6 +201,20 @@ TEST_F(ViewRecordTest, InspectOfTheFirstRecordsSaysThatThereAreMore) {
   EXPECT_EQ(report.features[0].kind(), "float");
   options.max_records = 0;
   EXPECT_EQ(Look({folder_ / "a.jsonl"}, options).features[0].kind(), "mixed");
+}
+
+// S-SOURCE-10.
+TEST_F(ViewRecordTest, InspectRefusesFilesWithoutUsableNames) {
+  InspectOptions options;
+  options.container = {.kind = ContainerKind::kCsv, .has_header = true};
+  const std::string good = Write("a.csv", "a,b\n1,2\n");
+  for (const char* bad : {"a\n1\n", "a,c\n1,2\n", "a,a,b\n1,2,3\n", ""}) {
+    const InspectReport report = Look({good, Write("b.csv", bad)}, options);
+    EXPECT_EQ(report.num_unreadable, 1u);
+    EXPECT_EQ(report.total.num_records, 1u);
+    EXPECT_MESSAGE(report.shards[1].unreadable);
+  }
+  EXPECT_EQ(Look({good, Write("b.csv", "b,a\n1,2\n")}, options).total.num_records, 2u);
 }
 
 }  // namespace
