@@ -34,10 +34,14 @@ class RecordViewer {
   // The named values of a record, in their order; views into it, or into this object until the next
   // call. TFRecord: the features of a tf.train.Example. csv: cells by the names of the columns,
   // else by column_1 and so on. tar: members by their extensions. JSON lines: members by their
-  // paths ("user.id"), true and false as 1 and 0; null and objects in lists have no values. A
-  // folder of images: the one `image`. Others have none.
+  // paths ("user.id"), true and false as 1 and 0, NaN and Infinity as floats; null and objects in
+  // lists have no values. A folder of images: the one `image`. Others have none.
   //   DATA_LOSS  it is not of its kind
   absl::StatusOr<NamedValues> View(std::string_view payload);
+
+  // True if the last record was a JSON line that is one with NaN or an infinity only (allow_nan in
+  // ParseFieldsOptions).
+  bool needs_nan() const;
 
   Widening widening() const;
 

@@ -214,7 +214,7 @@ absl::Status CatFiles(const Flags& flags, Where* where) {
 }
 
 int Cat(Flags flags) {
-  const auto container = flags.container_flags.Options();
+  const auto container = flags.container_flags.Options(flags.files);
   if (!container.ok()) return FailUsage(container.status());
   flags.container = *container;
   if (const absl::Status status = CheckNoFolder(flags.files, *container); !status.ok()) {

@@ -93,7 +93,7 @@ class RecordInput final : public ConvertInput {
       if (!options.schema.empty()) schema_.push_back({.name = kTarKey});
       schema_.insert(schema_.end(), options.schema.begin(), options.schema.end());
     } else if (options.from == ConvertFormat::kJsonLines) {
-      parser = MakeJsonParser(options.schema);
+      parser = MakeJsonParser(options.schema, options.allow_nan);
       schema_ = options.schema;
     } else {
       parser = MakeBytesParser(options.feature);

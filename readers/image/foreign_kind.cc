@@ -37,6 +37,7 @@ std::string_view ForeignKind(std::string_view first) {
 bool IsPage(std::string_view first) { return IsHtml(first) || first.starts_with(kXml); }
 
 std::string ButForeign(std::string_view first) {
+  if (first.empty()) return ", but empty";
   const std::string_view kind = ForeignKind(first);
   return kind.empty() ? std::string() : std::string(", but ").append(kind);
 }

@@ -265,9 +265,15 @@ absl::StatusOr<std::vector<CellOrder>> MatchHeaders(const std::vector<std::strin
                                                     const std::vector<Shard>& shards,
                                                     const RecordSourceOptions& options) {
   if (!options.container.has_header) return std::vector<CellOrder>();
+  WalkOptions walk;
+  walk.plain = false;
   const auto read = [&](size_t i) -> absl::StatusOr<std::vector<std::string>> {
     const Shard& shard = shards[i];
-    if (!shard.lost.empty() && shard.lost.front().begin == 0) return std::vector<std::string>();
+    // Where the begin is lost, or is none of text, the file's records tell that.
+    const bool is_lost = !shard.lost.empty() && shard.lost.front().begin == 0;
+    if (is_lost || !BeginOfText(*shard.file, walk, ContainerKind::kCsv).ok()) {
+      return std::vector<std::string>();
+    }
     return ReadCsvHeader(*shard.file, options.container.delimiter);
   };
   if (!options.ignore_header_names) {

@@ -20,6 +20,7 @@ void Accumulate(const ShardReport& shard, ShardReport* total) {
   }
   total->num_damaged += shard.num_damaged;
   total->num_not_examples += shard.num_not_examples;
+  total->num_with_nan += shard.num_with_nan;
 }
 
 // One file that is looked at.
@@ -83,6 +84,7 @@ class ShardInspection {
     }
     const auto values = viewer_.View(payload);
     if (values.ok()) features_.Add(*values, viewer_.widening());
+    if (viewer_.needs_nan()) ++shard_.num_with_nan;
     return values.ok();
   }
 

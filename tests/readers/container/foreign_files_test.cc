@@ -69,6 +69,7 @@ TEST(ForeignKind, NamesFilesThatAreNoData) {
   EXPECT_EQ(ForeignKind("PAR1...."), "a Parquet file");
   EXPECT_EQ(ForeignKind(""), "");
   EXPECT_EQ(ButForeign("whatever"), "");
+  EXPECT_EQ(ButForeign(""), ", but empty");
 }
 
 class ForeignFilesTest : public ContainerTest {};

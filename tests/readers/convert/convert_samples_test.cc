@@ -1,4 +1,5 @@
 #include <bit>
+#include <cmath>
 #include <cstdint>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -163,6 +164,43 @@ TEST_F(ConvertSamplesTest, TarsOfOthersBecomeExamplesOfTheirMembers) {
   WriteTar(Path("bad.tar"), {{"a.cls", "three"}});
   EXPECT_MESSAGE(
       Error(Options(ConvertFormat::kTar, {Path("bad.tar")}, ConvertFormat::kTfRecord, "bad")));
+}
+
+// S-SOURCE-11.
+TEST_F(ConvertSamplesTest, TextThatAnEditorSavedIsReadOrNamed) {
+  WriteTar(Path("in.tar"), {{"a.cls", "\xef\xbb\xbf 3\r\n"}});
+  const auto examples =
+      ReadExamples(Run(Options(ConvertFormat::kTar, {Path("in.tar")}, ConvertFormat::kTfRecord)));
+  ASSERT_EQ(examples.size(), 1u);
+  EXPECT_THAT(examples[0].at("cls").ints, ElementsAre(3));
+  const std::string utf16(
+      "\xff\xfe"
+      "3\0\n\0",
+      6);
+  WriteTar(Path("bad.tar"), {{"a.cls", utf16}});
+  EXPECT_MESSAGE(
+      Error(Options(ConvertFormat::kTar, {Path("bad.tar")}, ConvertFormat::kTfRecord, "bad")));
+  ConvertOptions csv =
+      Options(ConvertFormat::kCsv, {Write("bad.csv", utf16)}, ConvertFormat::kTfRecord, "bad");
+  csv.container.has_header = true;
+  csv.schema = Schema("a:int64");
+  EXPECT_MESSAGE(Error(csv, absl::StatusCode::kDataLoss));
+}
+
+// S-PARSE-4.
+TEST_F(ConvertSamplesTest, NanOfJsonIsANumberWhereThatIsAllowed) {
+  const std::string in = Write("in.jsonl", "{\"x\": NaN}\n{\"x\": -Infinity}\n");
+  ConvertOptions options = Options(ConvertFormat::kJsonLines, {in}, ConvertFormat::kTfRecord);
+  options.schema = Schema("x:float32");
+  EXPECT_MESSAGE(Error(options));
+  options.allow_nan = true;
+  const auto examples = ReadExamples(Run(options));
+  ASSERT_EQ(examples.size(), 2u);
+  EXPECT_TRUE(std::isnan(std::bit_cast<float>(examples[0].at("x").floats[0])));
+  EXPECT_EQ(std::bit_cast<float>(examples[1].at("x").floats[0]),
+            -std::numeric_limits<float>::infinity());
+  options.from = ConvertFormat::kCsv;
+  EXPECT_MESSAGE(options.Validate());
 }
 
 TEST_F(ConvertSamplesTest, CsvColumnsAreFoundByTheHeaderOfEachFile) {

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <sys/resource.h>
 
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -140,6 +141,22 @@ TEST_F(ViewRecordTest, ValuesOfJsonAreThoseOfTheirTypes) {
                           Pair("o", VariantWith<std::monostate>(testing::_))));
   EXPECT_MESSAGE(viewer.View("[1]"), absl::StatusCode::kDataLoss, "array");
   EXPECT_MESSAGE(viewer.View("{"), absl::StatusCode::kDataLoss, "cut");
+}
+
+// S-PARSE-4.
+TEST_F(ViewRecordTest, NanOfJsonIsANumberThatIsTold) {
+  const InspectReport report =
+      Look({Write("a.jsonl",
+                  "{\"x\":NaN,\"l\":[1,-Infinity],\"s\":\"NaN \\\" Infinity\"}\n"
+                  "{\"x\":2,\"s\":\"a\"}\n{\"x\":-NaN}\n")});
+  EXPECT_EQ(report.total.num_with_nan, 1u);
+  EXPECT_EQ(report.total.num_not_examples, 1u);
+  ASSERT_EQ(report.features.size(), 3u);  // l, s, x
+  EXPECT_EQ(report.features[0].floats.min, -std::numeric_limits<float>::infinity());
+  EXPECT_EQ(report.features[0].floats.max, 1);
+  EXPECT_EQ(report.features[1].byte_lengths.max, 14u);
+  EXPECT_EQ(report.features[2].kind(), "float");
+  EXPECT_EQ(report.features[2].num_nan, 1u);
 }
 
 TEST_F(ViewRecordTest, ColumnsHaveTheNarrowestTypeThatHoldsAllTheirCells) {
