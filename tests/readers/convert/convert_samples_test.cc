@@ -234,6 +234,26 @@ TEST_F(ConvertSamplesTest, CsvWithoutTheRowOfNamesIsAnError) {
   }
 }
 
+TEST_F(ConvertSamplesTest, AllFilesThatCannotBeOpenedAreTold) {
+  ConvertOptions options = Options(ConvertFormat::kCsv,
+                                   {Write("1.csv", "a,b\n1,2\n"), Write("2.csv", "a,c\n1,2\n"),
+                                    Write("3.csv", ""), Path("none.csv")},
+                                   ConvertFormat::kTfRecord);
+  options.container.has_header = true;
+  options.schema = Schema("a:int64,b:int64");
+  std::vector<std::string> told;
+  options.tell_bad = [&](const absl::Status& error) { told.emplace_back(error.message()); };
+  for (const ConvertDamage policy : {ConvertDamage::kFail, ConvertDamage::kSkip}) {
+    options.on_damage = policy;
+    told.clear();
+    EXPECT_MESSAGE(Error(options), "error");
+    ASSERT_EQ(told.size(), 3u);
+    EXPECT_THAT(told[0], testing::HasSubstr("2.csv: header: no column 'b'"));
+    EXPECT_THAT(told[1], testing::HasSubstr("3.csv: header: there is no row"));
+    EXPECT_THAT(told[2], testing::HasSubstr("none.csv: "));
+  }
+}
+
 TEST_F(ConvertSamplesTest, CsvWithoutHeaderHasTheColumnsOfTheSchema) {
   const std::string in = Write("in.csv", "1,a\n2,\n");
   ConvertOptions options = Options(ConvertFormat::kCsv, {in}, ConvertFormat::kTfRecord);
