@@ -34,8 +34,8 @@ Read = List[Tuple[Any, Any]]  # of each batch, its ids and its arrays by name
 def _read(plan: Plan, batches: int, *, threads: int = 2, rank: int | None = None,
           skip: int = 0) -> Read:
     context = Context(threads=threads)
-    options = {} if rank is None else {"rank": rank, "world": 2}
-    with plan.numpy(context=context, **options) as loader:
+    world = None if rank is None else 2
+    with plan.numpy(context=context, rank=rank, world=world) as loader:
         if skip:
             for _ in range(skip):
                 loader.next()
@@ -80,7 +80,7 @@ def _compare(expected: Read, found: Read, how: str) -> None:
                 f"not {array.shape}"
             rows = len(array)
             bits, other_bits = _bytes_of(array), _bytes_of(other)
-            differ = np.flatnonzero((bits != other_bits).any(axis=1)) if rows else []
+            differ: Any = np.flatnonzero((bits != other_bits).any(axis=1)) if rows else []
             assert len(differ) == 0, (f"{how}: field {name!r} of the sample (epoch, record, "
                                       f"sub_index) = {tuple(ids[differ[0]].tolist())} differs")
 
