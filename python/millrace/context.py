@@ -1,6 +1,5 @@
 """The threads and the memory that loaders share."""
 
-import logging
 import os
 from typing import Any, Dict, Optional, Union
 
@@ -9,11 +8,11 @@ from millrace._units import to_bytes
 
 __all__ = ["Context", "default_context"]
 
-_LEVELS = (logging.INFO, logging.WARNING, logging.ERROR)
 
-
-def _log(level: int, message: str) -> None:
-    logging.getLogger("millrace").log(_LEVELS[level], "%s", message)
+def log(level: int, message: str) -> None:
+    """Writes a message to the logger "millrace"; 0: information, 1: a warning, 2: an error."""
+    import logging  # when there is something to say, since importing it takes time
+    logging.getLogger("millrace").log(logging.INFO + 10 * level, "%s", message)
 
 
 class Context:
@@ -32,7 +31,7 @@ class Context:
                  batch_priority: bool = False) -> None:
         self._core: Any = _core.Context(
             threads=threads or 0, memory_budget_bytes=to_bytes(memory_budget),
-            batch_priority=batch_priority, log=_log)
+            batch_priority=batch_priority, log=log)
         self._pid = os.getpid()
 
     @property

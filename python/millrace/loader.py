@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 import atexit
-import logging
 import os
 import weakref
 from typing import (TYPE_CHECKING, Any, Callable, Dict, Iterator, NamedTuple, Optional, Sequence,
@@ -10,7 +9,7 @@ from typing import (TYPE_CHECKING, Any, Callable, Dict, Iterator, NamedTuple, Op
 
 from millrace import _core
 from millrace.batch import Batch
-from millrace.context import Context, default_context
+from millrace.context import Context, default_context, log
 from millrace.errors import FailedPrecondition, OutOfRange, PlanError
 from millrace.launcher import Launcher, detect_launcher
 from millrace.ops import table_of
@@ -123,8 +122,7 @@ class Loader:
         if self._ranks is not None:
             return self._ranks  # type: ignore[return-value]
         self.launcher = detect_launcher()
-        logging.getLogger("millrace").info(
-            "rank %d of %d (%s)", self.launcher.rank, self.launcher.world, self.launcher.source)
+        log(0, "rank {} of {} ({})".format(*self.launcher))
         return self.launcher.rank, self.launcher.world
 
     def close(self) -> None:

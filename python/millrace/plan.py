@@ -1,7 +1,6 @@
 """Plans: chains of stages that read like tf.data's, and are plan files."""
 from __future__ import annotations
 
-import html
 import os
 import re
 from typing import TYPE_CHECKING, Any, Callable, Iterable, Mapping, NamedTuple, cast
@@ -361,6 +360,8 @@ def _drop_defaults(tree: _text.Tree, is_same: Callable[[], bool]) -> None:
 
 
 def _table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+    import html  # not needed by a program that trains
+
     def row(cell: str, values: Iterable[str]) -> str:
         cells = "".join(f"<{cell}>{html.escape(value)}</{cell}>" for value in values)
         return f"<tr>{cells}</tr>"
