@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <random>
 #include <sstream>
 #include <string_view>
 
@@ -6,6 +7,7 @@
 #include "readers/quarantine.h"
 #include "tests/messages.h"
 #include "tests/readers/damage/shard_parts_fixture.h"
+#include "tests/sanitized.h"
 
 // Which sample of a tar damage is part of, and what is delivered around it. A source that ends at
 // damage, one that goes on behind it and `records verify` say the same of each archive.
@@ -199,6 +201,32 @@ TEST_F(TarDamageTest, AMemberThatCannotBeReadCostsItsSampleAlone) {
   EXPECT_EQ(sample.samples, Without(samples, 5, 6));
   ASSERT_EQ(sample.damaged.size(), 1u);
   ExpectPlace(sample.damaged[0], 5, 5 * kSampleBytes);
+}
+
+// S-DAMAGE-11. Whatever the damage, all name its first place alike, and every sample in front of it
+// is there.
+TEST_F(TarDamageTest, DrawnDamageIsSaidByAllAlike) {
+  const std::vector<Named> samples = TwoMembersEach(8);
+  const std::string whole = Archive(samples);
+  std::mt19937_64 random(5);
+  int num_damaged = 0;
+  for (int round = 0; round < Rounds(600) && !HasFailure(); ++round) {
+    const testing::ScopedTrace trace(__FILE__, __LINE__, round);
+    std::string bytes = whole;
+    const size_t at = random() % (8 * kSampleBytes);
+    const size_t count = std::min<size_t>(1 + random() % 2000, bytes.size() - at);
+    if (round % 4 == 0) bytes[at] ^= static_cast<char>(1 << random() % 8);
+    if (round % 4 == 1) bytes.resize(at);
+    if (round % 4 == 2) bytes.erase(at, count);
+    if (round % 4 == 3) bytes.replace(at, count, count, '\0');
+    const Found found = Find(bytes);
+    num_damaged += found.damaged.empty() ? 0 : 1;
+    // The sample in front of the place may have lost a member, and no other one.
+    const size_t untouched = at / kSampleBytes - std::min<size_t>(at / kSampleBytes, 1);
+    ASSERT_GE(found.samples.size(), untouched);
+    for (size_t i = 0; i < untouched; ++i) EXPECT_EQ(found.samples[i], samples[i]);
+  }
+  EXPECT_GT(num_damaged, Rounds(200));
 }
 
 // S-DAMAGE-11.
