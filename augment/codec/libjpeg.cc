@@ -21,8 +21,10 @@
 // setjmp; between the two lie only libjpeg's C frames and the static bodies below, none of which
 // holds an object with a destructor. Memory of libjpeg's belongs to cinfo_ and goes with it.
 // A warning means that pixels were invented (grey fill, resynchronisation), so it is an error too,
-// but for allow_truncated, and but for those of the header that mean nothing of the kind, which
-// verify_full alone refuses.
+// but for allow_truncated, and but for those that mean nothing of the kind, which verify_full alone
+// refuses: some of the header, and that of the missing end mark. libjpeg puts one behind the last
+// byte as soon as it reads ahead; if it then lacks bits of a code it warns again. What it does not
+// tell is a progressive file that ends where another scan should begin: CheckScans.
 //
 // A region is decoded by skipping the rows above it, cropping the columns to whole iMCUs and
 // stopping behind its last row. Smooth chroma upsampling reads one chroma sample to each side and
@@ -38,6 +40,7 @@ constexpr int64_t kColumnMargin = 4;
 // Each block of the largest component takes a bit of Huffman code, at least.
 constexpr uint64_t kMaxPixelsPerByte = 8 * DCTSIZE2;
 constexpr int kRowsPerCall = 8;
+constexpr std::string_view kPrematureEnd = "Premature end of JPEG file";  // libjpeg's words
 
 struct DecodeErrors {
   jpeg_error_mgr base;  // first: libjpeg hands back a pointer to it
@@ -45,6 +48,7 @@ struct DecodeErrors {
   bool allows_warnings = false;
   bool refuses_harmless = false;
   bool warned = false;  // of damage
+  bool ended = false;   // true if the file ends in or behind a scan, without an end mark
   // A progressive file may hold any number of scans over all its pixels, at a few bytes each.
   int max_scans = 0;
   bool too_many_scans = false;
@@ -57,8 +61,11 @@ DecodeErrors& ErrorsOf(j_common_ptr cinfo) { return *reinterpret_cast<DecodeErro
 void OnMessage(j_common_ptr cinfo, int level) {
   if (level >= 0) return;
   DecodeErrors& errors = ErrorsOf(cinfo);
-  if (!errors.refuses_harmless &&
-      readers::IsHarmlessJpegWarning(*reinterpret_cast<j_decompress_ptr>(cinfo))) {
+  const auto& decompress = *reinterpret_cast<j_decompress_ptr>(cinfo);
+  if (!errors.refuses_harmless && readers::IsHarmlessJpegWarning(decompress)) return;
+  const bool ended = errors.base.msg_code == JWRN_JPEG_EOF && decompress.input_scan_number > 0;
+  if (ended && !errors.refuses_harmless && !errors.allows_warnings) {
+    errors.ended = true;
     return;
   }
   errors.warned = true;
@@ -117,6 +124,7 @@ class JpegDecoder final : public ImageDecoder {
   absl::Status Open(std::string_view encoded) {
     encoded_ = encoded;
     MILLRACE_RETURN_IF_ERROR(Guard(&ReadHeader));
+    if (options_.verify_full) MILLRACE_RETURN_IF_ERROR(CheckAdobe());
     info_ = {.format = "jpeg",
              .height = cinfo_.image_height,
              .width = cinfo_.image_width,
@@ -172,6 +180,7 @@ class JpegDecoder final : public ImageDecoder {
     if (errors_.too_many_scans) {
       return Refusal(absl::StrCat("more than max_scans ", options_.max_scans));
     }
+    if (errors_.ended) return Damage(kPrematureEnd);  // of which this is a consequence
     return readers::IsUnsupportedJpeg(cinfo_) ? Refusal(text) : Damage(text);
   }
 
@@ -276,15 +285,15 @@ class JpegDecoder final : public ImageDecoder {
 
   // `region`, or all rows or columns where libjpeg's pixels of a part are not those of the whole.
   Region ToRead(const Region& region, int denominator) const {
-    if (SmoothsBlocks()) return {0, 0, cinfo_.output_height, cinfo_.output_width};
+    if (LacksScans()) return {0, 0, cinfo_.output_height, cinfo_.output_width};
     const int sampling = std::max(cinfo_.max_h_samp_factor, cinfo_.max_v_samp_factor);
     if (denominator == 1 || sampling <= 2) return region;
     return {region.top, 0, region.height, cinfo_.output_width};
   }
 
-  // Whether libjpeg may guess coefficients that no scan has brought in full from the blocks around,
-  // which at the edge of a part are others.
-  bool SmoothsBlocks() const {
+  // Whether no scan has brought some coefficients of a progressive file in full. libjpeg may guess
+  // them from the blocks around, which at the edge of a part are others.
+  bool LacksScans() const {
     if (!cinfo_.progressive_mode || cinfo_.coef_bits == nullptr) return false;
     for (int i = 0; i < cinfo_.num_components; ++i) {
       const auto& bits = cinfo_.coef_bits[i];
@@ -293,8 +302,20 @@ class JpegDecoder final : public ImageDecoder {
     return false;
   }
 
-  // libjpeg takes a component that no scan has brought for grey, without a word.
+  // An Adobe marker whose transform is none for so many components. Where a JFIF marker stands too,
+  // libjpeg does not look at it.
+  absl::Status CheckAdobe() const {
+    const int transform = cinfo_.Adobe_transform;
+    const bool is_known = transform == 0 || (transform == 1 && cinfo_.num_components == 3) ||
+                          (transform == 2 && cinfo_.num_components == 4);
+    if (!cinfo_.saw_Adobe_marker || cinfo_.num_components < 3 || is_known) return absl::OkStatus();
+    return Damage(absl::StrCat("Unknown Adobe color transform code ", transform));
+  }
+
+  // libjpeg takes a component that no scan has brought for grey, without a word. A file without an
+  // end mark was cut, between scans too.
   absl::Status CheckScans() const {
+    if (errors_.ended && LacksScans()) return Damage(kPrematureEnd);
     for (int i = 0; i < cinfo_.num_components; ++i) {
       const bool seen = cinfo_.comp_info[i].quant_table != nullptr &&
                         (cinfo_.coef_bits == nullptr || cinfo_.coef_bits[i][0] >= 0);

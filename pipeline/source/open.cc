@@ -273,9 +273,9 @@ void AddFetchOrder(const OrderPlan& order, readers::FetchOrder& fetch) {
   fetch.stride_records = std::max(fetch.stride_records, stride);
 }
 
-// A rank reads a part of every batch. Where every so many records are read, that counts alone.
-// Behind a cut a rank reads its part alone if lanes are free; else pass 1 does not know what it
-// will read.
+// A rank reads a part of every batch, and of kept lengths, as far as there are enough lanes, lanes.
+// Where every so many records are read, that counts alone. Behind another cut pass 1 does not know
+// what it will read, unless lanes are free.
 readers::FetchOrder FetchOrderOf(const PhysicalPlan& plan, int world) {
   readers::FetchOrder fetch;
   AddFetchOrder(plan.order, fetch);
@@ -284,11 +284,12 @@ readers::FetchOrder FetchOrderOf(const PhysicalPlan& plan, int world) {
     for (const ZipPlan::Input& input : plan.zip->inputs) AddFetchOrder(input.order, fetch);
   }
   const auto ranks = static_cast<uint64_t>(std::max(world, 1));
-  if (plan.cut.has_value() && !LanesAreFree(plan)) {
+  if (plan.cut.has_value() && !plan.lengths.has_value() && !LanesAreFree(plan)) {
     fetch.stride_records = 1;
   } else if (fetch.stride_records == 1 && ranks > 1) {
-    fetch.stride_records = std::max<uint64_t>(plan.batch.size, 1);
-    fetch.place_records = std::max<uint64_t>(plan.batch.size / ranks, 1);
+    const bool by_lanes = plan.lengths.has_value() && ranks <= plan.lanes;
+    fetch.stride_records = by_lanes ? plan.lanes : std::max<uint64_t>(plan.batch.size, 1);
+    fetch.place_records = std::max<uint64_t>(fetch.stride_records / ranks, 1);
   }
   return fetch;
 }

@@ -114,8 +114,7 @@ class RecordIndex {
 struct WalkOptions {
   bool verify_crc = true;  // true if the checksums of records are compared
   uint64_t max_record_bytes = uint64_t{1} << 30;
-  bool plain = true;     // true if the bytes are those of the shard itself, not inflated ones
-  bool is_part = false;  // true for members of a tar without the end mark
+  bool plain = true;  // true if the bytes are those of the shard itself, not inflated ones
   // True for a tar where damage may be near, so that little is read at first.
   bool begins_narrow = false;
   std::function<void(uint64_t bytes)> advanced;  // called with the bytes walked since; may be empty

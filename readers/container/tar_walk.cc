@@ -69,6 +69,7 @@ bool IsZero(std::string_view bytes) { return bytes.find_first_not_of('\0') == by
 struct TarWalk::Extras {
   std::optional<std::string> name;
   std::optional<uint64_t> size;
+  bool is_sparse = false;
   bool any = false;
 };
 
@@ -85,7 +86,7 @@ std::string_view TarWalk::header() const {
 }
 
 absl::StatusOr<std::optional<TarMember>> TarWalk::Next() {
-  const uint64_t begin = at_;
+  begin_ = at_;
   Extras extras;
   while (true) {
     if (at_ == file_.size() && is_part_ && !extras.any) return std::nullopt;
@@ -99,7 +100,7 @@ absl::StatusOr<std::optional<TarMember>> TarWalk::Next() {
     MILLRACE_RETURN_IF_ERROR(CheckSum());
     const char type = header()[kType];
     const bool is_extra = type == 'x' || type == 'g' || type == 'L' || type == 'K';
-    if (!is_extra) return MakeMember(begin, extras);
+    if (!is_extra) return MakeMember(begin_, extras);
     MILLRACE_ASSIGN_OR_RETURN(const uint64_t size, Size());
     MILLRACE_RETURN_IF_ERROR(ReadExtra(type, size, &extras));
     extras.any = true;
@@ -130,7 +131,7 @@ absl::Status TarWalk::LoadHeader() {
 
 // The sum of all bytes, those of the checksum itself counting as spaces. Old programs summed signed
 // chars.
-absl::Status TarWalk::CheckSum() const {
+absl::Status TarWalk::CheckSum() {
   uint64_t sum = kChecksum.size * ' ';
   int64_t signed_sum = kChecksum.size * ' ';
   for (size_t i = 0; i < kTarBlock; ++i) {
@@ -142,12 +143,13 @@ absl::Status TarWalk::CheckSum() const {
   if (stored == sum || (stored.has_value() && static_cast<int64_t>(*stored) == signed_sum)) {
     return absl::OkStatus();
   }
-  return Damaged(RecordErrorReason::kLengthCrc,
-                 "the checksum of this member's header does not match; is this a tar archive, and "
-                 "is the compression right?");
+  return Damaged(
+      RecordErrorReason::kLengthCrc,
+      absl::StrCat("the checksum of a header does not match",
+                   at_ > 0 ? "" : "; is this a tar archive, and is the compression right?"));
 }
 
-absl::StatusOr<uint64_t> TarWalk::Size() const {
+absl::StatusOr<uint64_t> TarWalk::Size() {
   const std::optional<uint64_t> size = Number(FieldOf(header(), kSize));
   if (size.has_value()) return *size;
   return Damaged(RecordErrorReason::kUnknown, "the size of this member is no number");
@@ -172,7 +174,7 @@ absl::Status TarWalk::ReadExtra(char type, uint64_t size, Extras* extras) {
 }
 
 // "LENGTH KEY=VALUE\n", again and again; LENGTH counts all of it.
-absl::Status TarWalk::ReadPax(std::string_view records, Extras* extras) const {
+absl::Status TarWalk::ReadPax(std::string_view records, Extras* extras) {
   while (!records.empty()) {
     size_t length = 0;
     const char* const end = records.data() + records.size();
@@ -194,9 +196,8 @@ absl::Status TarWalk::ReadPax(std::string_view records, Extras* extras) const {
       }
       extras->size = size;
     }
-    if (key.starts_with("GNU.sparse.")) {
-      return Damaged(RecordErrorReason::kUnknown, "a sparse member, which cannot be read");
-    }
+    if (key.starts_with("GNU.sparse.")) extras->is_sparse = true;
+    if (key == "GNU.sparse.name") extras->name = std::string(value);
     records.remove_prefix(length);
   }
   return absl::OkStatus();
@@ -205,9 +206,6 @@ absl::Status TarWalk::ReadPax(std::string_view records, Extras* extras) const {
 absl::StatusOr<TarMember> TarWalk::MakeMember(uint64_t begin, const Extras& extras) {
   const char type = header()[kType];
   MILLRACE_ASSIGN_OR_RETURN(const uint64_t header_size, Size());
-  if (type == 'S') {
-    return Damaged(RecordErrorReason::kUnknown, "a sparse member, which cannot be read");
-  }
   TarMember member;
   const std::string_view name = Text(FieldOf(header(), kName));
   const std::string_view prefix = Text(FieldOf(header(), kPrefix));
@@ -216,24 +214,39 @@ absl::StatusOr<TarMember> TarWalk::MakeMember(uint64_t begin, const Extras& extr
                                          ? absl::StrCat(ToAbsl(prefix), "/", ToAbsl(name))
                                          : std::string(name));
   const bool has_data = type < '1' || type > '6';  // those are links, devices and folders
-  member.is_file = (type == '0' || type == '\0' || type == '7') && !member.name.ends_with('/');
+  const bool is_sparse = extras.is_sparse || type == 'S';
+  member.is_file =
+      (type == '0' || type == '\0' || type == '7' || is_sparse) && !member.name.ends_with('/');
   member.begin = begin;
   member.data = at_ + kTarBlock;
   member.size = has_data ? extras.size.value_or(header_size) : 0;
+  member.end = member.size > UINT64_MAX - kTarBlock - member.data
+                   ? UINT64_MAX
+                   : member.data + Padded(member.size);
+  const absl::Status status = CheckMember(member, is_sparse);
+  if (!status.ok()) {
+    fault_.member = std::move(member);
+    return status;
+  }
+  at_ = member.end;
+  last_size_ = member.size;
+  return member;
+}
+
+absl::Status TarWalk::CheckMember(const TarMember& member, bool is_sparse) {
+  if (is_sparse) {
+    return Damaged(RecordErrorReason::kUnknown, "a sparse member, which cannot be read");
+  }
   if (member.size > max_member_bytes_ && member.is_file) {
     return Damaged(
         RecordErrorReason::kAbsurdLength,
         absl::StrCat("a member of ", member.size, " bytes; the limit is ", max_member_bytes_));
   }
-  const uint64_t left = file_.size() - member.data;
-  if (member.size > left || Padded(member.size) > left) {
+  if (member.end > file_.size()) {
     return Damaged(RecordErrorReason::kTruncatedPayload,
                    absl::StrCat("the file ends inside a member of ", member.size, " bytes"));
   }
-  member.end = member.data + Padded(member.size);
-  at_ = member.end;
-  last_size_ = member.size;
-  return member;
+  return absl::OkStatus();
 }
 
 absl::Status TarWalk::CheckRest() {
@@ -241,6 +254,8 @@ absl::Status TarWalk::CheckRest() {
     const uint64_t want = std::min<uint64_t>(window_.size(), file_.size() - at_);
     MILLRACE_ASSIGN_OR_RETURN(const size_t got, file_.ReadAt(at_, {window_.data(), want}));
     if (got == 0) break;
+    window_begin_ = at_;
+    window_end_ = at_ + got;
     const std::string_view bytes(reinterpret_cast<const char*>(window_.data()), got);
     const size_t other = bytes.find_first_not_of('\0');
     if (other != bytes.npos) {
@@ -253,11 +268,11 @@ absl::Status TarWalk::CheckRest() {
   return absl::OkStatus();
 }
 
-absl::Status TarWalk::Damaged(RecordErrorReason reason, std::string_view text) const {
+absl::Status TarWalk::Damaged(RecordErrorReason reason, std::string text) {
+  fault_ = {.reason = reason, .text = std::move(text), .begin = begin_, .member = std::nullopt};
   RecordRef ref;
-  ref.ordinal = ordinal_;
   ref.offset = at_;
-  return DamagedRecord(file_.path(), ref, reason, text);
+  return DamagedRecord(file_.path(), ref, reason, fault_.text);
 }
 
 std::string_view TarSampleKey(std::string_view name) {

@@ -27,6 +27,15 @@ struct TarMember {
   uint64_t end = 0;      // end of its last block
 };
 
+// What is wrong with an archive where the walk over it stops.
+struct TarFault {
+  RecordErrorReason reason = RecordErrorReason::kUnknown;
+  std::string text;
+  uint64_t begin = 0;  // begin of the first header of the member at the fault
+  // The member, if its header is good; its blocks may reach over the end of the file.
+  std::optional<TarMember> member;
+};
+
 // Reads the headers of a tar: ustar, GNU and pax, with long names and sizes. Data is jumped over,
 // not read. Every checksum of a header is checked, and nothing is held of the archive but a window
 // of at most 256 KiB and the longest name. Thread-compatible.
@@ -40,32 +49,35 @@ class TarWalk {
   // Goes on to the next member.
   //   value      a member; all its blocks are in the file
   //   nullopt    the end mark, or the end of a part
-  //   DATA_LOSS  with RecordError: damaged or cut, or a sparse member, or one of more than
-  //              max_member_bytes
+  //   DATA_LOSS  with RecordError, ordinal 0, and fault() tells more: damaged or cut, or a sparse
+  //              member, or one of more than max_member_bytes
   //   other      the file cannot be read
   absl::StatusOr<std::optional<TarMember>> Next();
 
-  // Checks the bytes behind the end mark: DATA_LOSS if anything but zeros follows.
+  // Checks the bytes behind the end mark: DATA_LOSS as Next's if anything but zeros follows, at the
+  // first of them.
   absl::Status CheckRest();
 
-  // Where the next header lies.
+  // Where the next header lies, or the fault.
   uint64_t offset() const { return at_; }
 
-  // The number of the sample that damage from here on counts as part of; 0 before the first call.
-  void SetOrdinal(uint64_t ordinal) { ordinal_ = ordinal; }
+  // REQUIRES: the last call was DATA_LOSS with RecordError
+  const TarFault& fault() const { return fault_; }
 
  private:
   struct Extras;  // the facts that headers in front of a member tell of it
 
   absl::Status ReadExtra(char type, uint64_t size, Extras* extras);
-  absl::Status ReadPax(std::string_view records, Extras* extras) const;
+  absl::Status ReadPax(std::string_view records, Extras* extras);
   absl::StatusOr<TarMember> MakeMember(uint64_t begin, const Extras& extras);
+  // DATA_LOSS where the walk cannot take a member whose header is good.
+  absl::Status CheckMember(const TarMember& member, bool is_sparse);
   absl::Status LoadHeader();
   // The header that was loaded last.
   std::string_view header() const;
-  absl::Status CheckSum() const;
-  absl::StatusOr<uint64_t> Size() const;
-  absl::Status Damaged(RecordErrorReason reason, std::string_view text) const;
+  absl::Status CheckSum();
+  absl::StatusOr<uint64_t> Size();
+  absl::Status Damaged(RecordErrorReason reason, std::string text);
 
   const RandomAccessFile& file_;
   const uint64_t max_member_bytes_;
@@ -74,9 +86,10 @@ class TarWalk {
   uint64_t window_begin_ = 0;
   uint64_t window_end_ = 0;
   uint64_t at_ = 0;
-  uint64_t ordinal_ = 0;
+  uint64_t begin_ = 0;  // of the first header of the member at at_
   uint64_t last_size_ = 0;
   uint64_t wide_bytes_;  // to read while members are small
+  TarFault fault_;
 };
 
 // Returns the name of the WebDataset sample that a member belongs to: its path up to the first dot

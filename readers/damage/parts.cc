@@ -80,6 +80,17 @@ std::string_view TextOfDamage(const absl::Status& status, const RecordError& err
   return text;
 }
 
+absl::Status ErrorAtRecord(const absl::Status& status, RecordError place) {
+  const std::optional<RecordError> error = GetRecordError(status);
+  place.reason = error.value_or(RecordError()).reason;
+  std::string_view text = TextOfDamage(status, error.value_or(place));
+  const std::string file = absl::StrCat(place.file, " ");  // "FILE at offset N: ..." of a read
+  if (text.starts_with(file)) text.remove_prefix(file.size());
+  const absl::Status placed = MakeRecordError(status.code(), place, text);
+  if (error.has_value()) return placed;
+  return {placed.code(), placed.message()};
+}
+
 ShardPart PartTeller::Part(uint64_t offset, uint64_t bytes) const {
   ShardPart part;
   part.offset = offset;
@@ -127,13 +138,8 @@ absl::Status PartTeller::Header(uint64_t offset, uint64_t bytes, std::string_vie
 }
 
 absl::Status PartTeller::Lost(uint64_t offset, uint64_t bytes, absl::Status damage) {
-  RecordError error = GetRecordError(damage).value_or(RecordError());
-  if (error.file.empty()) error.file = path_;
-  error.offset = static_cast<int64_t>(offset);
-  error.ordinal = static_cast<int64_t>(ordinal_);
   ShardPart part = Part(offset, bytes);
-  part.damage = Annotate(damage, absl::StrCat("record ", error.ordinal, " at offset ", offset));
-  SetRecordError(part.damage, error);
+  part.damage = ErrorAtRecord(damage, Place(offset, RecordErrorReason::kUnknown));
   return Tell(part);
 }
 

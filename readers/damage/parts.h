@@ -90,6 +90,10 @@ absl::Status WalkPlaces(const InflatedShard& shard, const ContainerOptions& cont
 // The text of a status without the file and the place of its `error`. A view into the status.
 std::string_view TextOfDamage(const absl::Status& status, const RecordError& error);
 
+// An error that was met on the way to a record, with the record's file and place in front. If the
+// status has a RecordError, it becomes `place`, with its own reason.
+absl::Status ErrorAtRecord(const absl::Status& status, RecordError place);
+
 }  // namespace millrace::readers
 
 #endif  // MILLRACE_READERS_DAMAGE_PARTS_H_

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
 #include "readers/container/container.h"
+#include "readers/container/tar_samples.h"
 #include "readers/container/tar_walk.h"
 #include "readers/damage/parts_walk.h"
 #include "readers/file/slice.h"
@@ -17,9 +18,9 @@
 #include "readers/open_file.h"
 
 // Samples of a tar past damage. The walk stops at the first header that is damaged, tells of the
-// samples before it, and begins again at the next good one, which lies on a block, or, where none
-// does, at any byte: each stretch of the archive is read a few times, with any number of damaged
-// places. Archives that were made to be read more often (headers that announce long names,
+// whole samples before it, and begins again at the next good one, which lies on a block, or, where
+// none does, at any byte: each stretch of the archive is read a few times, with any number of
+// damaged places. Archives that were made to be read more often (headers that announce long names,
 // samples longer than the limit) run out of budget.
 
 namespace millrace::readers {
@@ -80,13 +81,6 @@ class TarPartWalk {
   }
 
  private:
-  // Damage at a place of the file.
-  struct Damage {
-    uint64_t offset = 0;
-    RecordErrorReason reason = RecordErrorReason::kUnknown;
-    std::string text;
-  };
-
   // The end of the bytes that are there: the next place where bytes were lost.
   uint64_t barrier() const {
     return next_lost_ < lost_.size() ? lost_[next_lost_].begin : file_.size();
@@ -96,69 +90,50 @@ class TarPartWalk {
   // Goes from from_ to the barrier, or behind the first damage.
   absl::Status Pass() {
     const uint64_t from = from_;
-    auto frames = FindFrames(from, barrier(), /*is_part=*/false);
-    if (frames.ok()) {
+    WalkOptions walk;
+    walk.max_record_bytes = max_record_bytes_;
+    walk.begins_narrow = from > 0;
+    MILLRACE_ASSIGN_OR_RETURN(TarSamples samples, FindTarSamples(*Part(from, barrier()), walk));
+    for (uint64_t& begin : samples.begins) begin += from;
+    MILLRACE_RETURN_IF_ERROR(Records(samples));
+    if (!samples.damage.has_value()) {
       from_ = barrier();
-      return Records(*frames, frames->num_records(), from);
+      return absl::OkStatus();
     }
-    const std::optional<RecordError> error = GetRecordError(frames.status());
-    if (!error.has_value()) return frames.status();
-    const uint64_t seen = from + static_cast<uint64_t>(std::max<int64_t>(error->offset, 0));
-    Damage damage = {seen, error->reason, std::string(TextOfDamage(frames.status(), *error))};
-    MILLRACE_RETURN_IF_ERROR(RecordsBefore(from, damage));
-    const bool is_cut = error->reason == RecordErrorReason::kTruncatedHeader ||
-                        error->reason == RecordErrorReason::kTruncatedPayload;
+    TarDamage damage = *std::move(samples.damage);
+    damage.offset += from;
+    damage.go_on_at += from;
+    const bool is_cut = damage.reason == RecordErrorReason::kTruncatedHeader ||
+                        damage.reason == RecordErrorReason::kTruncatedPayload;
     if (is_cut && next_lost_ < lost_.size()) return PassLost(damage.offset);
-    return PassOver(damage, seen);
-  }
-
-  // Tells of the records in front of damage. Bytes of the last sample that may be hit become part
-  // of the damage.
-  absl::Status RecordsBefore(uint64_t from, Damage& damage) {
-    may_be_torn_ = true;
-    if (damage.offset == from) return absl::OkStatus();
-    auto before = FindFrames(from, damage.offset, /*is_part=*/true);
-    const bool has_end_mark = !before.ok();
-    if (has_end_mark) before = FindFrames(from, damage.offset, /*is_part=*/false);
-    if (!before.ok()) return absl::OkStatus();
-    may_be_torn_ = !has_end_mark;
-    uint64_t whole = before->num_records();
-    if (may_be_torn_ && whole > 0) damage.offset = from + before->offset(--whole);
-    return Records(*before, whole, from);
+    return PassOver(std::move(damage));
   }
 
   std::shared_ptr<const RandomAccessFile> Part(uint64_t begin, uint64_t end) const {
     return MakeSlice({std::shared_ptr<void>(), &file_}, begin, end - begin, file_.path());
   }
 
-  absl::StatusOr<RecordIndex> FindFrames(uint64_t begin, uint64_t end, bool is_part) const {
-    WalkOptions walk;
-    walk.max_record_bytes = max_record_bytes_;
-    walk.is_part = is_part;
-    walk.begins_narrow = begin > 0;
-    return container_->FindFrames(*Part(begin, end), walk, std::make_shared<IndexMemory>());
-  }
-
-  // Tells of the first `count` frames, which lie from `base` on.
-  absl::Status Records(const RecordIndex& frames, uint64_t count, uint64_t base) {
+  // Tells of the whole samples.
+  absl::Status Records(const TarSamples& samples) {
+    const std::vector<uint64_t>& begins = samples.begins;
+    const uint64_t count = samples.count();
     uint64_t i = 0;
     if (count > 0 && std::exchange(skip_first_, false)) {
       i = 1;
-      MILLRACE_RETURN_IF_ERROR(teller_.Damage(
-          base + frames.offset(0), frames.offset(1) - frames.offset(0), RecordErrorReason::kUnknown,
-          "the member that is damaged before it may have been of this sample"));
+      MILLRACE_RETURN_IF_ERROR(
+          teller_.Damage(begins[0], begins[1] - begins[0], RecordErrorReason::kUnknown,
+                         "this sample may lack a member, which is damaged in front of it"));
     }
     std::vector<std::byte> window;
     while (i < count) {
       uint64_t end = i + 1;
-      while (end < count && frames.offset(end + 1) - frames.offset(i) <= kTarWindowBytes) ++end;
-      window.resize(frames.offset(end) - frames.offset(i));
-      MILLRACE_RETURN_IF_ERROR(ReadFully(file_, base + frames.offset(i), window));
+      while (end < count && begins[end + 1] - begins[i] <= kTarWindowBytes) ++end;
+      window.resize(begins[end] - begins[i]);
+      MILLRACE_RETURN_IF_ERROR(ReadFully(file_, begins[i], window));
       for (const uint64_t first = i; i < end; ++i) {
-        MILLRACE_RETURN_IF_ERROR(Sample(
-            base + frames.offset(i),
-            std::span<const std::byte>(window).subspan(frames.offset(i) - frames.offset(first),
-                                                       frames.offset(i + 1) - frames.offset(i))));
+        MILLRACE_RETURN_IF_ERROR(
+            Sample(begins[i], std::span<const std::byte>(window).subspan(
+                                  begins[i] - begins[first], begins[i + 1] - begins[i])));
       }
     }
     return absl::OkStatus();
@@ -174,18 +149,37 @@ class TarPartWalk {
                           "a header of this sample is damaged");
   }
 
-  // Tells of the damage, which was noticed at `seen`, and goes on where that is possible.
-  absl::Status PassOver(Damage damage, uint64_t seen) {
-    MILLRACE_ASSIGN_OR_RETURN(std::optional<uint64_t> next, NextHeader(seen));
-    if (next == barrier() && barrier() - seen > kTarBlock) {
-      // Bytes may be missing, or too many: then blocks lie elsewhere.
-      MILLRACE_ASSIGN_OR_RETURN(next, FirstHeader(seen + 1));
-      blocks_from_ = next.value_or(barrier());
-    }
-    if (!next.has_value()) damage.text += GivenUp(seen);
-    skip_first_ = std::exchange(may_be_torn_, false) && next.has_value() && *next < barrier();
+  // Tells of the damage, and goes on where that is possible.
+  absl::Status PassOver(TarDamage damage) {
+    MILLRACE_ASSIGN_OR_RETURN(const std::optional<uint64_t> next, NextSample(damage));
+    if (!next.has_value()) damage.text += GivenUp(damage.go_on_at);
     from_ = next.value_or(barrier());
+    skip_first_ = !damage.key.has_value() && from_ < barrier();
     return teller_.Damage(damage.offset, from_ - damage.offset, damage.reason, damage.text);
+  }
+
+  // Where the next member lies behind damage that is not of the sample which is damaged anyway; as
+  // NextHeader says it.
+  absl::StatusOr<std::optional<uint64_t>> NextSample(const TarDamage& damage) {
+    uint64_t at = damage.go_on_at;
+    while (true) {
+      MILLRACE_ASSIGN_OR_RETURN(const std::optional<uint64_t> next, NextMember(at));
+      if (!next.has_value() || *next >= barrier() || !damage.key.has_value()) return next;
+      MILLRACE_ASSIGN_OR_RETURN(const std::optional<TarMember> member, MemberAt(*next));
+      if (!member.has_value()) return next;  // the file changes
+      const std::string_view key = member->is_file ? TarSampleKey(member->name) : "";
+      if (!key.empty() && key != *damage.key) return next;
+      at = *next + member->end;
+    }
+  }
+
+  absl::StatusOr<std::optional<uint64_t>> NextMember(uint64_t at) {
+    MILLRACE_ASSIGN_OR_RETURN(std::optional<uint64_t> next, NextHeader(at));
+    if (next != barrier() || barrier() - at <= kTarBlock) return next;
+    // Bytes may be missing, or too many: then blocks lie elsewhere.
+    MILLRACE_ASSIGN_OR_RETURN(next, FirstHeader(at + 1));
+    blocks_from_ = next.value_or(barrier());
+    return next;
   }
 
   // The text for damage behind which no budget is left to look for a header after `seen`.
@@ -202,7 +196,6 @@ class TarPartWalk {
     MILLRACE_ASSIGN_OR_RETURN(const std::optional<uint64_t> next, FirstHeader(behind));
     from_ = next.value_or(barrier());
     blocks_from_ = from_;
-    may_be_torn_ = false;
     skip_first_ = from_ < barrier();
     if (next.has_value()) return teller_.Lost(begin, from_ - begin, lost.damage);
     absl::Status damage(lost.damage.code(), absl::StrCat(lost.damage.message(), GivenUp(behind)));
@@ -217,19 +210,17 @@ class TarPartWalk {
     return got == bytes.size() && TextOf(bytes) == kMagic;
   }
 
-  // Whether a member begins at `at`, a block with the magic of ustar if headers need it.
-  absl::StatusOr<bool> IsHeader(uint64_t at) const {
+  // The member that begins at `at`, its places counted from there; nullopt: none does.
+  absl::StatusOr<std::optional<TarMember>> MemberAt(uint64_t at) const {
     const auto part = Part(at, barrier());
     TarWalk walk(*part, max_record_bytes_, /*is_part=*/true, /*begins_narrow=*/true);
-    const auto member = walk.Next();
-    if (member.ok()) return true;
-    if (GetRecordError(member.status()).has_value()) return false;
-    return member.status();
+    auto member = walk.Next();
+    if (member.ok() || !GetRecordError(member.status()).has_value()) return member;
+    return std::nullopt;
   }
 
   // The next good header behind damage; the barrier: there is none. Nullopt: no budget is left.
   absl::StatusOr<std::optional<uint64_t>> NextHeader(uint64_t at) const {
-    if (at == from_) ++at;  // a good header too, of a sample that is too long
     const uint64_t blocks = (at - blocks_from_ + kTarBlock - 1) / kTarBlock;
     at = blocks_from_ + blocks * kTarBlock;
     std::vector<std::byte> window;
@@ -241,8 +232,8 @@ class TarPartWalk {
       for (size_t i = 0; i < window.size(); i += kTarBlock, at += kTarBlock) {
         if (!MayBeHeader(TextOf(window).substr(i, kTarBlock))) continue;
         if (!HasBudget()) return std::nullopt;
-        MILLRACE_ASSIGN_OR_RETURN(const bool found, IsHeader(at));
-        if (found) return at;
+        MILLRACE_ASSIGN_OR_RETURN(const auto member, MemberAt(at));
+        if (member.has_value()) return at;
       }
     }
     return barrier();
@@ -267,8 +258,8 @@ class TarPartWalk {
         const uint64_t header = at + magic - kMagicAt;
         if (header + kTarBlock > barrier()) break;
         if (!HasBudget()) return std::nullopt;
-        MILLRACE_ASSIGN_OR_RETURN(const bool found, IsHeader(header));
-        if (found) return header;
+        MILLRACE_ASSIGN_OR_RETURN(const auto member, MemberAt(header));
+        if (member.has_value()) return header;
       }
       if (at + room.size() == barrier()) break;
       at += room.size() - kTarBlock;
@@ -285,7 +276,6 @@ class TarPartWalk {
   uint64_t blocks_from_ = 0;  // a place where a block begins
   size_t next_lost_ = 0;      // of lost_, from from_ on
   bool needs_magic_ = false;  // headers of this archive have the magic of ustar
-  bool may_be_torn_ = false;  // the sample behind the damage
   bool skip_first_ = false;   // the next sample may lack a member
 };
 

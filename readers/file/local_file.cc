@@ -119,10 +119,25 @@ absl::StatusOr<OpenedFile> OpenAny(const std::string& path) {
   return file;
 }
 
+// A file that is said to be empty may be one that cannot be read, or one of a file system that
+// tells no sizes.
+absl::Status CheckEmpty(const OpenedFile& file, const std::string& path) {
+  char byte = 0;
+  ssize_t got = 0;
+  do {
+    got = ::pread(file.fd.get(), &byte, 1, 0);
+  } while (got < 0 && errno == EINTR);
+  if (got < 0) return ErrnoStatus(errno, "pread", path);
+  if (got == 0) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(path, ": has bytes, but no size, as files of /proc do; read a copy of it"));
+}
+
 absl::StatusOr<OpenedFile> OpenRegular(const std::string& path) {
   MILLRACE_ASSIGN_OR_RETURN(OpenedFile file, OpenAny(path));
-  if (file.regular) return file;
-  return absl::InvalidArgumentError(absl::StrCat(path, ": not a regular file"));
+  if (!file.regular) return absl::InvalidArgumentError(absl::StrCat(path, ": not a regular file"));
+  if (file.size == 0) MILLRACE_RETURN_IF_ERROR(CheckEmpty(file, path));
+  return file;
 }
 
 }  // namespace

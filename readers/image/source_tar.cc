@@ -50,10 +50,7 @@ class TarReader {
       return absl::InternalError(absl::StrCat("libarchive: ", reader->Message()));
     }
     if (archive_read_open_filename(tar, path.c_str(), kTarReadBytes) != ARCHIVE_OK) {
-      const int error_number = archive_errno(tar);  // EILSEQ: libarchive's for a foreign format
-      if (error_number > 0 && error_number != EILSEQ)
-        return ErrnoStatus(error_number, "open", path);
-      return reader->Damaged();
+      return reader->Failed("open");
     }
     return reader;
   }
@@ -63,10 +60,10 @@ class TarReader {
     do {
       const int code = archive_read_next_header(archive_.get(), &entry_);
       if (code == ARCHIVE_EOF) return false;
-      if (code != ARCHIVE_OK && code != ARCHIVE_WARN) return Damaged();
+      if (code != ARCHIVE_OK && code != ARCHIVE_WARN) return Failed("read");
       const char* name = archive_entry_pathname(entry_);
       if (name == nullptr) name = archive_entry_pathname_utf8(entry_);
-      if (name == nullptr) return Damaged();
+      if (name == nullptr) return Failed("read");
       name_ = name;
       while (name_.starts_with("./")) name_.erase(0, 2);
     } while (name_.empty() || internal::IsHiddenPath(name_));  // empty: the root, "./"
@@ -116,7 +113,7 @@ class TarReader {
       const la_ssize_t n =
           archive_read_data(archive_.get(), bytes.data() + before, bytes.size() - before);
       bytes.resize(before + static_cast<size_t>(std::max<la_ssize_t>(n, 0)));
-      if (n < 0) return Annotate(Damaged(), name_);
+      if (n < 0) return Annotate(Failed("read"), name_);
       if (n == 0) return bytes;
     }
   }
@@ -132,7 +129,13 @@ class TarReader {
     const char* const message = archive_error_string(archive_.get());
     return message == nullptr ? "unknown error" : message;
   }
-  absl::Status Damaged() const {
+  // What the system said of the file, or else damage. libarchive has numbers of its own: EILSEQ of
+  // another format, EINVAL of a wrong call.
+  absl::Status Failed(std::string_view call) const {
+    const int error_number = archive_errno(archive_.get());
+    if (error_number > 0 && error_number != EILSEQ && error_number != EINVAL) {
+      return ErrnoStatus(error_number, call, path_);
+    }
     return absl::DataLossError(absl::StrCat(
         path_, ": not a tar, or damaged, near byte ", archive_filter_bytes(archive_.get(), 0),
         name_.empty() ? ButForeign(FirstBytes(path_)) : absl::StrCat(", behind ", name_), ": ",

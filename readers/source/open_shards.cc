@@ -14,6 +14,7 @@
 #include "readers/container/index_memory.h"
 #include "readers/dali_index.h"
 #include "readers/damage/compressed.h"
+#include "readers/damage/parts.h"
 #include "readers/damage/tfrecord.h"
 #include "readers/file/block_cache.h"
 #include "readers/file/index_key.h"
@@ -369,9 +370,30 @@ class Opener {
     shard.file = std::move(inflated.file);
     shard.lost = std::move(inflated.lost);
     if (inflated.damage.ok()) return absl::OkStatus();
-    // The bytes before the damage say which record it hit, or have an earlier fault of their own.
+    return is_tfrecord() ? DamagedFrame(inflated.damage, place, shard)
+                         : FirstDamage(inflated.damage, compression, shard);
+  }
+
+  // The first damage of a stream that ends with `damage`, as `records verify` tells it.
+  absl::Status FirstDamage(const absl::Status& damage, Compression compression,
+                           const Shard& shard) const {
+    InflatedShard inflated = {.file = shard.file, .compression = compression};
+    inflated.lost.push_back({.begin = shard.file->size(), .bytes = 0, .damage = damage});
+    absl::Status first;
+    const absl::Status walked = WalkParts(inflated, options_.container, options_.max_record_bytes,
+                                          [&](const ShardPart& part) {
+                                            first = part.damage;
+                                            return first;
+                                          });
+    return first.ok() ? walked : first;
+  }
+
+  // The record of a TFRecord stream that its damage hit. The bytes before that may have an earlier
+  // fault of their own.
+  absl::Status DamagedFrame(const absl::Status& damage, Place& place, const Shard& shard) {
     const auto before = container_.FindFrames(*shard.file, Walk(/*plain=*/false), place.memory);
-    RecordError error = GetRecordError(inflated.damage).value_or(RecordError());
+    RecordError error;
+    error.file = shard.file->path();
     if (before.ok()) {
       error.offset = static_cast<int64_t>(before->end());
       error.ordinal = static_cast<int64_t>(before->num_records());
@@ -382,10 +404,7 @@ class Opener {
       error.offset = earlier->offset;
       error.ordinal = earlier->ordinal;
     }
-    absl::Status damage = Annotate(
-        inflated.damage, absl::StrCat("record ", error.ordinal, " at offset ", error.offset));
-    SetRecordError(damage, error);
-    return damage;
+    return ErrorAtRecord(damage, error);
   }
 
   WalkOptions Walk(bool plain) {

@@ -13,6 +13,7 @@
 #include "readers/container/detect.h"
 #include "readers/container/tfrecord_frame.h"
 #include "readers/damage/compressed.h"
+#include "readers/damage/parts.h"
 #include "readers/file/chunk_pool.h"
 #include "readers/inflate/byte_source.h"
 #include "readers/open_file.h"
@@ -256,14 +257,9 @@ class TfRecordReader : public RecordReader {
   // Adds to the source's status which record it was that could not be read.
   absl::Status Located(const absl::Status& status) const { return At(offset_, status); }
   absl::Status At(uint64_t offset, const absl::Status& status) const {
-    absl::Status located =
-        Annotate(status, absl::StrCat("record ", ordinal_, " at offset ", offset));
-    if (const std::optional<RecordError> error = GetRecordError(status)) {
-      RecordError place = Here(error->reason);
-      place.offset = static_cast<int64_t>(offset);
-      SetRecordError(located, place);
-    }
-    return located;
+    RecordError place = Here(RecordErrorReason::kUnknown);
+    place.offset = static_cast<int64_t>(offset);
+    return ErrorAtRecord(status, place);
   }
 
   const std::unique_ptr<ByteSource> source_;

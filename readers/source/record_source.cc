@@ -10,6 +10,7 @@
 #include "base/record_error.h"
 #include "base/status.h"
 #include "readers/container/tfrecord_frame.h"
+#include "readers/damage/parts.h"
 #include "readers/http/expected_reads.h"
 #include "readers/http/file.h"
 #include "readers/inflate/byte_source.h"
@@ -70,11 +71,7 @@ absl::Status DamagedStretch(const Shard& shard, const RecordRef& ref, uint64_t f
   std::optional<RecordError> error = GetRecordError(status);
   if (!error.has_value()) return status;
   if (const LostBytes* lost = FindLost(shard.lost, ref.offset, ref.offset + frame_bytes)) {
-    error->reason = GetRecordError(lost->damage).value_or(*error).reason;
-    absl::Status located =
-        Annotate(lost->damage, absl::StrCat("record ", ref.ordinal, " at offset ", ref.offset));
-    SetRecordError(located, *error);
-    return located;
+    return ErrorAtRecord(lost->damage, *error);
   }
   if (error->reason != RecordErrorReason::kUnknown) return status;
   error->reason = RecordErrorReason::kDataCrc;

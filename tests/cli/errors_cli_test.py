@@ -95,10 +95,22 @@ class ErrorsTest(unittest.TestCase):
                         'stage { parse_tar { feature { key: "jpg" name: "image" dtype: BYTES } } }\n'
                         'stage { padded_batch { size: 1 } }\nlanes: 1\n')
         self.fails("run", plan, text="'jpg' is missing; the sample has png, cls")
-        data = bytearray(path.read_bytes())
-        data[2 * 2048] ^= 1
-        path.write_bytes(data)
-        self.assertIn("record 1 at offset 4096", self.fails("run", plan, text="checksum"))
+        whole = path.read_bytes()
+        flipped = bytearray(whole)
+        flipped[2 * 2048] ^= 1
+        # The header of a first member, which may have been of the sample in front of it; the bytes
+        # of a first member, and those of a second one.
+        for damaged, place in ((flipped, f"{path}: record 1 at offset 2048: "),
+                               (whole[:2 * 2048 + 600], f"{path}: record 2 at offset 4096: "),
+                               (whole[:2 * 2048 + 1700], f"{path}: record 2 at offset 4096: ")):
+            path.write_bytes(damaged)
+            self.fails("run", plan, text=f"error: {place}")
+            for command in ("verify", "inspect", "cat"):
+                done = millrace("records", command, path)
+                self.assertEqual(done.returncode, 1, done.stdout)
+                self.assertIn(place, done.stdout + done.stderr)
+            self.fails("records", "convert", "--from", "tar", "--schema", "cls:int64,png:int64",
+                       path, "--out", self.folder / "out", text=f"error: {place}")
 
     def test_verify_from_says_each_address_once(self):
         data = bytearray(self.shard.read_bytes())

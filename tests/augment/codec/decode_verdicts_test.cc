@@ -175,6 +175,91 @@ std::vector<std::string> Images() {
   return images;
 }
 
+// The generated JPEGs and those of tests/fixtures.
+std::vector<std::string> Jpegs() {
+  std::vector<std::string> jpegs = Images();
+  std::erase_if(jpegs, [](const std::string& image) { return !image.starts_with("\xFF\xD8"); });
+  const std::filesystem::path root = std::getenv("MILLRACE_SOURCE_DIR");
+  for (const auto& entry : std::filesystem::directory_iterator(root / "tests/fixtures/jpeg")) {
+    if (entry.is_regular_file()) jpegs.push_back(ReadFile(entry.path()));
+  }
+  EXPECT_GT(jpegs.size(), 20u);
+  return jpegs;
+}
+
+// S-IMAGE-2.
+TEST(DecodeVerdicts, AJpegThatLacksItsEndMarkAloneIsWhole) {
+  const RandomResizedCropOptions crop{.height = 6, .width = 6};
+  for (const std::string& whole : Jpegs()) {
+    ASSERT_TRUE(whole.ends_with("\xFF\xD9"));
+    for (const size_t missing : {1, 2}) {
+      const std::string cut = whole.substr(0, whole.size() - missing);
+      const DecodeResult got = testing::Decode(cut, {});
+      ASSERT_TRUE(got.status.ok()) << got.status;
+      EXPECT_EQ(got.image, testing::Decode(whole, {}).image);
+      EXPECT_EQ(testing::DecodeCrop(cut, {}, crop, 1).image,
+                testing::DecodeCrop(whole, {}, crop, 1).image);
+      EXPECT_EQ(testing::Decode(cut, {.verify_full = true}).status.code(),
+                absl::StatusCode::kDataLoss);
+    }
+  }
+}
+
+// S-IMAGE-2: what is cut is damage, unless all pixels are there.
+TEST(DecodeVerdicts, NoPixelOfACutJpegIsInvented) {
+  constexpr size_t kEveryByte = 40;  // near the end
+  constexpr size_t kStep = 7;
+  int refused = 0;
+  for (const std::string& whole : Jpegs()) {
+    const Image image = testing::Decode(whole, {}).image;
+    for (size_t size = 0; size < whole.size();
+         size += whole.size() - size <= kEveryByte + kStep ? 1 : kStep) {
+      const DecodeResult got = testing::Decode(whole.substr(0, size), {});
+      if (got.status.ok()) {
+        ASSERT_EQ(got.image, image) << size;
+      } else {
+        EXPECT_EQ(got.status.code(),
+                  size < 3 ? absl::StatusCode::kInvalidArgument : absl::StatusCode::kDataLoss)
+            << size << got.status;
+        ++refused;
+      }
+    }
+  }
+  EXPECT_GT(refused, 1000);
+}
+
+// S-IMAGE-2: scans of a progressive file, too.
+TEST(DecodeVerdicts, AProgressiveJpegThatIsCutBetweenScansIsDamaged) {
+  const std::string whole = EncodeJpeg(MakeImage(61, 83, 3, 1), {.progressive = true});
+  const std::string scan = "\xFF\xDA";
+  int num_scans = 0;
+  for (size_t at = whole.find(scan); at != whole.npos; at = whole.find(scan, at + 2), ++num_scans) {
+    const std::string cut = whole.substr(0, at);
+    EXPECT_EQ(testing::Decode(cut, {}).status.code(), absl::StatusCode::kDataLoss) << at;
+  }
+  EXPECT_GT(num_scans, 5);
+}
+
+// S-IMAGE-2: a JFIF marker decides of the colours, and verify_full refuses the other all the same.
+TEST(DecodeVerdicts, VerifyFullRefusesAnUnknownAdobeTransform) {
+  constexpr size_t kBehindJfif = 20;
+  const std::string whole = EncodeJpeg(MakeImage(61, 83, 3, 1));
+  ASSERT_EQ(whole.substr(6, 4), "JFIF");
+  for (const char transform : {0, 1, 2, 9}) {
+    std::string adobe(
+        "\xFF\xEE\0\x0E"
+        "Adobe\0\x64\0\0\0\0",
+        15);
+    adobe.insert(adobe.end(), transform);
+    std::string bytes = whole;
+    bytes.insert(kBehindJfif, adobe);
+    EXPECT_EQ(testing::Decode(bytes, {}).image, testing::Decode(whole, {}).image);
+    EXPECT_EQ(testing::Decode(bytes, {.verify_full = true}).status.code(),
+              transform <= 1 ? absl::StatusCode::kOk : absl::StatusCode::kDataLoss)
+        << int{transform};
+  }
+}
+
 // Works on a copy of exactly the size, for the sanitizers.
 void WithExactBytes(std::string_view bytes, const std::function<void(std::string_view)>& work) {
   const std::unique_ptr<char[]> exact(new char[bytes.size()]);

@@ -134,14 +134,14 @@ TEST_F(ForeignFilesTest, DamageInATarNamesItsRecord) {
   ASSERT_EQ(Read(tar, archive)->size(), 4u);
   std::string flipped = archive;
   flipped[2 * 2048 + 1024] ^= 1;  // the second header of sample 2
-  ExpectDamage(tar, flipped, Reason::kLengthCrc, 2 * 2048 + 1024, 2);
+  ExpectDamage(tar, flipped, Reason::kLengthCrc, 2 * 2048, 2);
   EXPECT_MESSAGE(Read(tar, flipped).status(), "flipped");
   const std::string cut = archive.substr(0, 3 * 2048 + 300);
-  ExpectDamage(tar, cut, Reason::kTruncatedHeader, 3 * 2048, 2);
+  ExpectDamage(tar, cut, Reason::kTruncatedHeader, 2 * 2048, 2);
   const std::string endless = archive.substr(0, archive.size() - 1024);
-  ExpectDamage(tar, endless, Reason::kTruncatedHeader, 4 * 2048, 3);
+  ExpectDamage(tar, endless, Reason::kTruncatedHeader, 3 * 2048, 3);
   EXPECT_THAT(std::string(Read(tar, endless).status().message()), HasSubstr("record 3 at offset"));
-  ExpectDamage(tar, archive + "x", Reason::kUnknown, static_cast<int64_t>(archive.size()), 3);
+  ExpectDamage(tar, archive + "x", Reason::kUnknown, static_cast<int64_t>(archive.size()), 4);
 }
 
 }  // namespace

@@ -100,14 +100,14 @@ TEST_F(TarTest, WhatIsNoMemberOfASampleIsPassedOver) {
 // S-SOURCE-5.
 TEST_F(TarTest, ACutArchiveIsDamageWhereverItIsCut) {
   const std::string whole = Tar({{"a.x", "1"}, {"b.x", "2"}}, kFormats[0]);
-  ExpectDamage(kTar, whole.substr(0, 2048), Reason::kTruncatedHeader, 2048, 1);
-  ExpectDamage(kTar, whole.substr(0, 1600), Reason::kTruncatedPayload, 1024, 0);
-  ExpectDamage(kTar, whole.substr(0, 1100), Reason::kTruncatedHeader, 1024, 0);
+  ExpectDamage(kTar, whole.substr(0, 2048), Reason::kTruncatedHeader, 1024, 1);
+  ExpectDamage(kTar, whole.substr(0, 1600), Reason::kTruncatedPayload, 1024, 1);
+  ExpectDamage(kTar, whole.substr(0, 1100), Reason::kTruncatedHeader, 0, 0);
   ExpectDamage(kTar, "", Reason::kTruncatedHeader, 0, 0);
-  ExpectDamage(kTar, whole + whole, Reason::kUnknown, static_cast<int64_t>(whole.size()), 1);
+  ExpectDamage(kTar, whole + whole, Reason::kUnknown, static_cast<int64_t>(whole.size()), 2);
   std::string flipped = whole;
   flipped[1024 + 3] ^= 1;
-  ExpectDamage(kTar, flipped, Reason::kLengthCrc, 1024, 0);
+  ExpectDamage(kTar, flipped, Reason::kLengthCrc, 0, 0);
   options_.max_record_bytes = 1023;
   ExpectDamage(kTar, whole, Reason::kAbsurdLength, 0, 0);
 }
@@ -119,7 +119,7 @@ TEST_F(TarTest, AHeaderThatIsDamagedAfterItWasIndexedIsFoundWhenItIsRead) {
   ASSERT_TRUE(Read(kTar, whole).ok());
   std::string flipped = whole;
   flipped[1024 + 3] ^= 1;
-  ExpectDamage(kTar, flipped, Reason::kLengthCrc, 1024, 0);
+  ExpectDamage(kTar, flipped, Reason::kLengthCrc, 0, 0);
   ExpectDamage(kTar, Tar({{"a.x", "1"}, {"c.y", "2"}, {"b.x", "3"}}, kFormats[0]), Reason::kUnknown,
                0, 0);
 }

@@ -2,6 +2,9 @@
 #include <random>
 #include <set>
 
+#include "readers/container/container.h"
+#include "readers/damage/compressed.h"
+#include "readers/damage/parts.h"
 #include "readers/damage/parts_index.h"
 #include "readers/quarantine.h"
 #include "tests/messages.h"
@@ -16,7 +19,7 @@
 namespace millrace::readers {
 namespace {
 
-using testing::HasSubstr;
+using testing::StartsWith;
 
 enum class Pack { kPlain, kGzip, kZstd };
 
@@ -307,6 +310,11 @@ TEST_F(ResyncPartsTest, WithoutResyncDamageIsTheErrorOfTheShard) {
     const absl::Status refused = Open({path}).status();
     EXPECT_EQ(GetRecordError(refused).value_or(RecordError()).reason, Reason::kCompressedCut)
         << good.name << refused;
+    const auto report = Verify(Strings{path}, {.container = good.container});
+    ASSERT_EQ(report->places.size(), 1u) << good.name;
+    EXPECT_EQ(QuarantineLine(report->places[0].error), QuarantineLine(*GetRecordError(refused)));
+    EXPECT_EQ(report->places[0].message, std::string(refused.message()));
+    EXPECT_THAT(report->places[0].message, StartsWith(path + ": record "));
     options_.resync = true;
     const auto source = Open({path});
     ASSERT_TRUE(source.ok()) << good.name << source.status();
@@ -314,6 +322,37 @@ TEST_F(ResyncPartsTest, WithoutResyncDamageIsTheErrorOfTheShard) {
     EXPECT_GT(got.records.size(), kRecords / 8) << good.name;
     ASSERT_EQ(got.damaged.size(), 1u) << good.name;
     EXPECT_EQ(got.damaged[0].reason, Reason::kCompressedCut) << good.name;
+  }
+}
+
+// S-DAMAGE-1: a read that fails is no damage, nor the end of what there is.
+TEST_F(ResyncPartsTest, AReadThatFailsIsItsOwnErrorInEveryContainer) {
+  for (const Good& good : GoodFiles()) {
+    const auto container = MakeContainer(good.container, /*verify_crc=*/true);
+    for (size_t from = 0; from < good.bytes.size(); from += good.bytes.size() / 40) {
+      const testing::ScopedTrace trace(__FILE__, __LINE__, std::string(good.name));
+      const auto file = std::make_shared<FakeFile>(good.bytes);
+      file->FailFrom(from);
+      const auto frames = container->FindFrames(*file, {}, std::make_shared<IndexMemory>());
+      if (!container->is_regular()) {
+        EXPECT_EQ(frames.status().code(), absl::StatusCode::kUnknown) << frames.status();
+      }
+      const auto on_part = [](const ShardPart& part) { return part.damage; };
+      const absl::Status walked = WalkParts({.file = file}, good.container, 1 << 20, on_part);
+      EXPECT_EQ(walked.code(), absl::StatusCode::kUnknown) << walked;
+    }
+    for (const Pack pack : {Pack::kGzip, Pack::kZstd}) {
+      std::vector<size_t> begins;
+      const auto file = std::make_shared<FakeFile>(Packed(good.bytes, pack, &begins));
+      file->FailFrom(begins[1] + 1);
+      const auto source =
+          MakeResyncSource(file, pack == Pack::kGzip ? Compression::kGzip : Compression::kZstd);
+      std::vector<std::byte> out(1 << 20);
+      absl::StatusOr<size_t> got = 1;
+      while (got.ok() && *got > 0) got = source->Read(out);
+      EXPECT_EQ(got.status().code(), absl::StatusCode::kUnknown) << got.status();
+      EXPECT_TRUE(source->lost().empty());
+    }
   }
 }
 
@@ -494,7 +533,7 @@ TEST_F(ResyncPartsTest, WhatIsLostOfAStreamNamesItsFileOnce) {
   ASSERT_GT((*source)->num_records(), 0u);
   const absl::Status status = ReadRecord(**source, (*source)->num_records() - 1).status();
   const std::string message(status.message());
-  EXPECT_THAT(message, HasSubstr(path + ": record "));
+  EXPECT_THAT(message, StartsWith(path + ": record "));
   EXPECT_EQ(message.find("a.txt.gz"), message.rfind("a.txt.gz")) << message;
 }
 

@@ -1,6 +1,7 @@
 
 #include "readers/file/local_file.h"
 
+#include <gmock/gmock.h>
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -131,6 +132,17 @@ TEST(FileAccessTest, AFileThatBecameShorterIsAnErrorNotASignal) {
 }
 
 // As a shell's <(...) gives it.
+// Files of no size: one that cannot be read there, and one that has bytes.
+TEST(OpenFileTest, WhatIsSaidToBeEmptyAndIsNotIsAnError) {
+  const absl::Status unreadable = OpenFile("/proc/self/mem").status();
+  EXPECT_FALSE(unreadable.ok());
+  EXPECT_THAT(std::string(unreadable.message()), testing::HasSubstr("Input/output error"));
+  EXPECT_EQ(OpenFile("/proc/self/status").status().code(), absl::StatusCode::kInvalidArgument);
+  const TempFolder folder;
+  WriteFile(folder / "empty", "");
+  EXPECT_EQ(OpenFile(folder / "empty").value()->size(), 0u);
+}
+
 TEST(ReadWholeFileTest, APipeIsReadToItsEndAndCountsAgainstTheLimit) {
   const std::string bytes(300'000, 'p');
   for (const uint64_t limit : {bytes.size(), bytes.size() - 1}) {
