@@ -1,4 +1,4 @@
-#include "capi/batch/dlpack.h"
+#include "capi/dlpack.h"
 
 #include <array>
 #include <memory>
@@ -17,16 +17,16 @@ absl::StatusOr<DLDataType> DlTypeOf(DType dtype) {
     case DType::kBytes:
       break;
     case DType::kU8:
-      return DLDataType{kDlUint, bits, 1};
+      return DLDataType{kDLUInt, bits, 1};
     case DType::kI32:
     case DType::kI64:
-      return DLDataType{kDlInt, bits, 1};
+      return DLDataType{kDLInt, bits, 1};
     case DType::kBF16:
-      return DLDataType{kDlBfloat, bits, 1};
+      return DLDataType{kDLBfloat, bits, 1};
     case DType::kF16:
     case DType::kF32:
     case DType::kF64:
-      return DLDataType{kDlFloat, bits, 1};
+      return DLDataType{kDLFloat, bits, 1};
   }
   return absl::InternalError("a batch has a tensor of bytes");
 }
@@ -60,7 +60,7 @@ absl::StatusOr<std::unique_ptr<Held>> Hold(const mr_batch& batch, size_t index) 
   held->managed.manager_ctx = held.get();
   held->managed.deleter = Held::Delete;
   held->managed.dl_tensor = {.data = const_cast<void*>(view.data),
-                             .device = {kDlCpu, 0},
+                             .device = {kDLCPU, 0},
                              .ndim = rank,
                              .dtype = dtype,
                              .shape = held->shape.data(),

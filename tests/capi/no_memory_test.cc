@@ -8,7 +8,7 @@
 #include <functional>
 
 #include "capi/batch/arrow.h"
-#include "capi/batch/dlpack.h"
+#include "capi/dlpack.h"
 #include "tests/failing_new.h"
 
 namespace millrace {

@@ -1,5 +1,5 @@
-#ifndef MILLRACE_CAPI_BATCH_DLPACK_H_
-#define MILLRACE_CAPI_BATCH_DLPACK_H_
+#ifndef MILLRACE_CAPI_DLPACK_H_
+#define MILLRACE_CAPI_DLPACK_H_
 
 #include <cstdint>
 
@@ -34,6 +34,13 @@ struct DLTensor {
   uint64_t byte_offset;
 };
 
+// What consumers from before 1.0 take.
+struct DLManagedTensor {
+  DLTensor dl_tensor;
+  void* manager_ctx;
+  void (*deleter)(DLManagedTensor* self);
+};
+
 struct DLManagedTensorVersioned {
   DLPackVersion version;
   void* manager_ctx;
@@ -44,14 +51,11 @@ struct DLManagedTensorVersioned {
 
 }  // extern "C"
 
-namespace millrace::capi {
+inline constexpr int32_t kDLCPU = 1;
+inline constexpr uint8_t kDLInt = 0;
+inline constexpr uint8_t kDLUInt = 1;
+inline constexpr uint8_t kDLFloat = 2;
+inline constexpr uint8_t kDLBfloat = 4;
+inline constexpr uint64_t kDLFlagReadOnly = 1;
 
-inline constexpr int32_t kDlCpu = 1;
-inline constexpr uint8_t kDlInt = 0;
-inline constexpr uint8_t kDlUint = 1;
-inline constexpr uint8_t kDlFloat = 2;
-inline constexpr uint8_t kDlBfloat = 4;
-
-}  // namespace millrace::capi
-
-#endif  // MILLRACE_CAPI_BATCH_DLPACK_H_
+#endif  // MILLRACE_CAPI_DLPACK_H_

@@ -1,0 +1,18 @@
+#ifndef MILLRACE_PYTHON_CORE_ERROR_H_
+#define MILLRACE_PYTHON_CORE_ERROR_H_
+
+#include "capi/millrace.h"
+#include "python/core/object.h"
+
+namespace millrace::python {
+
+// Makes the exception of an error, which it frees: an instance of a class of millrace.errors.
+Ref ExceptionOf(mr_error* error);
+
+// Throws the exception of an error, which it frees; does nothing for NULL. Called with the
+// interpreter's lock held.
+void Check(mr_error* error);
+
+}  // namespace millrace::python
+
+#endif  // MILLRACE_PYTHON_CORE_ERROR_H_

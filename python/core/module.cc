@@ -1,0 +1,86 @@
+#include "capi/millrace.h"
+#include "python/core/batch.h"
+#include "python/core/batch_view.h"
+#include "python/core/context.h"
+#include "python/core/error.h"
+#include "python/core/loader.h"
+#include "python/core/object.h"
+#include "python/core/ops.h"
+#include "python/core/plan.h"
+#include "python/core/run_view.h"
+#include "python/core/source.h"
+#include "python/core/tensor.h"
+
+// The module millrace._core: millrace.h for Python. What users see is made of it in Python.
+
+namespace millrace::python {
+namespace {
+
+PyObject* Version(PyObject*, PyObject*) { return PyUnicode_FromString(mr_version_text()); }
+
+PyObject* DetectLauncher(PyObject*, PyObject*) {
+  return Call([&] {
+    mr_launcher launcher = {};
+    launcher.struct_size = sizeof launcher;
+    std::string source;
+    Check(mr_detect_launcher(&launcher, AppendTo, &source));
+    const Ref found = Checked(PyBool_FromLong(launcher.found));
+    return Checked(Py_BuildValue("(OiiiN)", found.get(), launcher.rank, launcher.world,
+                                 launcher.local_size, Text(source).release()));
+  });
+}
+
+PyObject* SetBatch(PyObject*, PyObject* type) {
+  return CallNone([&] { SetBatchType(type); });
+}
+
+PyObject* End(PyObject*, PyObject*) {
+  SetEnding();
+  Py_RETURN_NONE;
+}
+
+PyMethodDef functions[] = {
+    {"plan_from_text", PlanFromText, METH_VARARGS,
+     "plan_from_text(text, origin, variables)\n--\n\nReads a plan."},
+    {"plan_from_file", PlanFromFile, METH_VARARGS,
+     "plan_from_file(path, variables)\n--\n\nReads a plan's file."},
+    {"explain", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(Explain)),
+     METH_VARARGS | METH_KEYWORDS, "Returns the text of `millrace explain`."},
+    {"detect_launcher", DetectLauncher, METH_NOARGS,
+     "Returns (found, rank, world, local_size, source) from the environment."},
+    {"set_batch_type", SetBatch, METH_O, "Sets the class of batches."},
+    {"version", Version, METH_NOARGS, "Returns Millrace's version."},
+    {"end", End, METH_NOARGS,
+     "Says that the interpreter ends: threads of the pipeline call no function of Python."},
+    {nullptr, nullptr, 0, nullptr}};
+
+PyModuleDef definition = {PyModuleDef_HEAD_INIT,
+                          "_core",
+                          "millrace.h for Python.",
+                          -1,
+                          functions,
+                          nullptr,
+                          nullptr,
+                          nullptr,
+                          nullptr};
+
+PyObject* MakeModule() {
+  return Call([&] {
+    Ref module = Checked(PyModule_Create(&definition));
+    AddTensor(module.get());
+    AddBatch(module.get());
+    AddPlan(module.get());
+    AddContext(module.get());
+    AddSources(module.get());
+    AddRunView(module.get());
+    AddBatchView(module.get());
+    AddOps(module.get());
+    AddLoader(module.get());
+    return module;
+  });
+}
+
+}  // namespace
+}  // namespace millrace::python
+
+PyMODINIT_FUNC PyInit__core() { return millrace::python::MakeModule(); }

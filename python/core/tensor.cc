@@ -1,0 +1,265 @@
+#include "python/core/tensor.h"
+
+#include <array>
+#include <memory>
+
+#include "capi/dlpack.h"
+
+namespace millrace::python {
+namespace {
+
+struct Dtype {
+  const char* name;
+  int64_t bytes;
+  uint8_t code;  // DLPack's
+  char kind;     // of NumPy's array interface, which has no bfloat16: its bits as integers
+};
+constexpr std::array<Dtype, 8> kDtypes = {{{"bytes", 1, kDLUInt, 'u'},
+                                           {"uint8", 1, kDLUInt, 'u'},
+                                           {"int32", 4, kDLInt, 'i'},
+                                           {"int64", 8, kDLInt, 'i'},
+                                           {"float16", 2, kDLFloat, 'f'},
+                                           {"bfloat16", 2, kDLBfloat, 'u'},
+                                           {"float32", 4, kDLFloat, 'f'},
+                                           {"float64", 8, kDLFloat, 'f'}}};
+
+PyTypeObject* tensor_type = nullptr;
+
+Tensor* AsTensor(PyObject* object) { return reinterpret_cast<Tensor*>(object); }
+
+void Dealloc(PyObject* object) {
+  Py_XDECREF(AsTensor(object)->holder);
+  Free(object);
+}
+
+// ---- NumPy: the C struct of its array interface, version 2 ----
+
+struct ArrayInterface {
+  int two;
+  int rank;
+  char kind;
+  int itemsize;
+  int flags;
+  Py_ssize_t* shape;
+  Py_ssize_t* strides;
+  void* data;
+  PyObject* descr;
+};
+constexpr int kAligned = 0x100;
+constexpr int kNotSwapped = 0x200;
+constexpr int kWriteable = 0x400;
+
+void FreeInterface(PyObject* capsule) {
+  delete static_cast<ArrayInterface*>(PyCapsule_GetPointer(capsule, nullptr));
+}
+
+// NumPy's array holds the tensor that it was made of, so that the struct may point into it.
+PyObject* ArrayStruct(PyObject* self, void*) {
+  return Call([&] {
+    Tensor* const tensor = AsTensor(self);
+    const Dtype& dtype = kDtypes[tensor->dtype];
+    static_assert(sizeof(Py_ssize_t) == sizeof(int64_t));
+    auto interface = std::make_unique<ArrayInterface>(
+        ArrayInterface{.two = 2,
+                       .rank = tensor->rank,
+                       .kind = dtype.kind,
+                       .itemsize = static_cast<int>(dtype.bytes),
+                       .flags = kAligned | kNotSwapped | (tensor->readonly ? 0 : kWriteable),
+                       .shape = reinterpret_cast<Py_ssize_t*>(tensor->shape),
+                       .strides = reinterpret_cast<Py_ssize_t*>(tensor->strides),
+                       .data = tensor->data,
+                       .descr = nullptr});
+    Ref capsule = Checked(PyCapsule_New(interface.get(), nullptr, FreeInterface));
+    interface.release();
+    return capsule;
+  });
+}
+
+// ---- DLPack ----
+
+// The struct that a consumer gets, with its extents, and the tensor that it holds.
+template <typename Managed>
+struct Held {
+  Managed managed = {};
+  std::array<int64_t, MR_MAX_RANK + 1> strides = {};  // in elements
+  PyObject* tensor = nullptr;
+
+  // Any thread may call it.
+  static void Delete(Managed* managed) {
+    auto* const held = static_cast<Held*>(managed->manager_ctx);
+    if (!IsEnding()) {
+      const Locked locked;
+      Py_DECREF(held->tensor);
+    }
+    delete held;
+  }
+};
+
+DLTensor Describe(Tensor* tensor, int64_t* strides) {
+  const Dtype& dtype = kDtypes[tensor->dtype];
+  for (int i = 0; i < tensor->rank; ++i) strides[i] = tensor->strides[i] / dtype.bytes;
+  return {.data = tensor->data,
+          .device = {kDLCPU, 0},
+          .ndim = tensor->rank,
+          .dtype = {dtype.code, static_cast<uint8_t>(8 * dtype.bytes), 1},
+          .shape = tensor->shape,
+          .strides = strides,
+          .byte_offset = 0};
+}
+
+// A capsule that nobody has taken still has its name.
+template <typename Managed>
+void FreeCapsule(PyObject* capsule, const char* name) {
+  if (!PyCapsule_IsValid(capsule, name)) return;
+  auto* const managed = static_cast<Managed*>(PyCapsule_GetPointer(capsule, name));
+  managed->deleter(managed);
+}
+void FreeUnversioned(PyObject* capsule) { FreeCapsule<DLManagedTensor>(capsule, "dltensor"); }
+void FreeVersioned(PyObject* capsule) {
+  FreeCapsule<DLManagedTensorVersioned>(capsule, "dltensor_versioned");
+}
+
+template <typename Managed>
+Ref Hand(Tensor* tensor, const char* name, PyCapsule_Destructor free, const Managed& start) {
+  auto held = std::make_unique<Held<Managed>>();
+  held->managed = start;
+  held->managed.dl_tensor = Describe(tensor, held->strides.data());
+  held->managed.manager_ctx = held.get();
+  held->managed.deleter = Held<Managed>::Delete;
+  held->tensor = AsObject(tensor);
+  Ref capsule = Checked(PyCapsule_New(&held->managed, name, free));
+  Py_INCREF(held->tensor);
+  held.release();
+  return capsule;
+}
+
+// Returns true if the consumer knows the struct with a version (max_version is None, or a tuple).
+bool TakesVersions(PyObject* max_version) {
+  if (max_version == Py_None) return false;
+  const Ref major = Checked(PySequence_GetItem(max_version, 0));
+  const long number = PyLong_AsLong(major.get());
+  if (number == -1 && PyErr_Occurred() != nullptr) throw Raised();
+  return number >= 1;
+}
+
+PyObject* ToDlpack(PyObject* self, PyObject* arguments, PyObject* keywords) {
+  return Call([&] {
+    const char* names[] = {"stream", "max_version", "dl_device", "copy", nullptr};
+    PyObject* stream = Py_None;
+    PyObject* max_version = Py_None;
+    PyObject* device = Py_None;
+    PyObject* copy = Py_None;
+    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "|$OOOO", const_cast<char**>(names),
+                                     &stream, &max_version, &device, &copy)) {
+      throw Raised();
+    }
+    if (copy == Py_True) Raise(PyExc_BufferError, "copy=True: copy the array that is made of it");
+    Tensor* const tensor = AsTensor(self);
+    if (TakesVersions(max_version)) {
+      DLManagedTensorVersioned versioned = {};
+      versioned.version = {1, 0};
+      versioned.flags = tensor->readonly ? kDLFlagReadOnly : 0;
+      return Hand(tensor, "dltensor_versioned", FreeVersioned, versioned);
+    }
+    if (tensor->readonly) {
+      Raise(PyExc_BufferError, "the tensor is read-only, which DLPack before 1.0 cannot say");
+    }
+    return Hand(tensor, "dltensor", FreeUnversioned, DLManagedTensor());
+  });
+}
+
+PyObject* DlpackDevice(PyObject*, PyObject*) { return Py_BuildValue("(ii)", kDLCPU, 0); }
+
+// ---- What it says of itself ----
+
+PyObject* Shape(PyObject* self, void*) {
+  return Call([&] {
+    const Tensor* const tensor = AsTensor(self);
+    Ref shape = Checked(PyTuple_New(tensor->rank));
+    for (int i = 0; i < tensor->rank; ++i) {
+      CheckedZero(PyTuple_SetItem(shape.get(), i,
+                                  Checked(PyLong_FromLongLong(tensor->shape[i])).release()));
+    }
+    return shape;
+  });
+}
+
+PyObject* DtypeName(PyObject* self, void*) {
+  return PyUnicode_FromString(NameOf(AsTensor(self)->dtype));
+}
+
+PyObject* Address(PyObject* self, void*) { return PyLong_FromVoidPtr(AsTensor(self)->data); }
+
+PyMethodDef methods[] = {
+    {"__dlpack__", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(ToDlpack)),
+     METH_VARARGS | METH_KEYWORDS, "Returns a DLPack capsule that shares the memory."},
+    {"__dlpack_device__", DlpackDevice, METH_NOARGS, "Returns (1, 0), the CPU."},
+    {nullptr, nullptr, 0, nullptr}};
+
+PyGetSetDef properties[] = {
+    {"__array_struct__", ArrayStruct, nullptr, "NumPy's array interface.", nullptr},
+    {"shape", Shape, nullptr, "The extents.", nullptr},
+    {"dtype", DtypeName, nullptr, "The type of the elements, such as 'float32'.", nullptr},
+    {"address", Address, nullptr, "The address of the first element.", nullptr},
+    {nullptr, nullptr, nullptr, nullptr, nullptr}};
+
+PyType_Slot slots[] = {
+    {Py_tp_doc, const_cast<char*>("A view of a batch's memory, for DLPack and NumPy.")},
+    {Py_tp_dealloc, reinterpret_cast<void*>(Dealloc)},
+    {Py_tp_methods, methods},
+    {Py_tp_getset, properties},
+    {0, nullptr}};
+
+PyType_Spec spec = {"millrace._core.Tensor", sizeof(Tensor), 0,
+                    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, slots};
+
+}  // namespace
+
+void AddTensor(PyObject* module) { tensor_type = AddType(module, &spec); }
+
+Tensor* MakeTensor(PyObject* holder, void* data, int32_t dtype, int32_t rank, const int64_t* shape,
+                   bool readonly) {
+  auto* const tensor = Make<Tensor>(tensor_type);
+  Py_XINCREF(holder);
+  tensor->holder = holder;
+  tensor->data = data;
+  tensor->dtype = dtype;
+  tensor->rank = rank;
+  tensor->readonly = readonly;
+  int64_t stride = BytesOf(dtype);
+  for (int i = rank - 1; i >= 0; --i) {
+    tensor->shape[i] = shape[i];
+    tensor->strides[i] = stride;
+    stride *= shape[i];
+  }
+  return tensor;
+}
+
+Tensor* MakeRows(void* data, int32_t dtype, int64_t rows, int64_t stride_bytes, int32_t rank,
+                 const int64_t* shape, bool readonly) {
+  std::array<int64_t, MR_MAX_RANK + 1> extents = {rows};
+  for (int i = 0; i < rank; ++i) extents[i + 1] = shape[i];
+  Tensor* const tensor = MakeTensor(nullptr, data, dtype, rank + 1, extents.data(), readonly);
+  tensor->strides[0] = stride_bytes;
+  return tensor;
+}
+
+Ref ArrayOf(PyObject* tensor) {
+  Ref bits = ToNumpy(tensor);
+  if (AsTensor(tensor)->dtype != MR_BFLOAT16) return bits;
+  const Ref types = Checked(PyImport_ImportModule("ml_dtypes"));
+  const Ref type = Checked(PyObject_GetAttrString(types.get(), "bfloat16"));
+  return Checked(PyObject_CallMethod(bits.get(), "view", "O", type.get()));
+}
+
+int64_t BytesOf(int32_t dtype) { return kDtypes[dtype].bytes; }
+const char* NameOf(int32_t dtype) { return kDtypes[dtype].name; }
+
+int32_t DtypeOf(const std::string& name) {
+  for (size_t i = 0; i < kDtypes.size(); ++i) {
+    if (name == kDtypes[i].name) return static_cast<int32_t>(i);
+  }
+  Raise(PyExc_ValueError, ("no type '" + name + "'").c_str());
+}
+
+}  // namespace millrace::python

@@ -1,0 +1,50 @@
+#ifndef MILLRACE_PYTHON_CORE_WAIT_H_
+#define MILLRACE_PYTHON_CORE_WAIT_H_
+
+#include <algorithm>
+#include <chrono>
+
+#include "capi/millrace.h"
+#include "python/core/object.h"
+
+namespace millrace::python {
+
+// A wait of at most so many nanoseconds, below 0 without a limit, in slices after which signals are
+// looked at: Ctrl-C ends it within a tenth of a second.
+class Wait {
+ public:
+  explicit Wait(int64_t timeout_ns)
+      : limited_(timeout_ns >= 0),
+        end_(Clock::now() + std::chrono::nanoseconds(std::clamp<int64_t>(timeout_ns, 0, kMax))) {}
+
+  // Returns true while time is left. Throws what a handler of a signal raises.
+  bool GoesOn() const {
+    CheckedZero(PyErr_CheckSignals());
+    return !limited_ || Clock::now() < end_;
+  }
+
+  // Runs call(slice in nanoseconds), which returns an mr_error, without the interpreter's lock.
+  template <typename Waiting>
+  mr_error* Slice(const Waiting& call) const {
+    const Unlocked unlocked;
+    return call(SliceNs());
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  static constexpr int64_t kSlice = 100'000'000;
+  static constexpr int64_t kMax = int64_t{1} << 61;
+
+  int64_t SliceNs() const {
+    if (!limited_) return kSlice;
+    const auto left = std::chrono::nanoseconds(end_ - Clock::now()).count();
+    return std::clamp<int64_t>(left, 0, kSlice);
+  }
+
+  const bool limited_;
+  const Clock::time_point end_;
+};
+
+}  // namespace millrace::python
+
+#endif  // MILLRACE_PYTHON_CORE_WAIT_H_

@@ -1,0 +1,32 @@
+"""Millrace: data pipelines for training, fast, deterministic and resumable.
+
+A plan is a chain of stages, and a file; a loader is a plan that runs; a batch holds the arrays.
+
+    import millrace as mr
+
+    plan = (mr.tfrecord("train-*.tfrecord").global_shuffle()
+            .parse_example(mr.feature("image/encoded", bytes),
+                           mr.feature("image/class/label", int, name="label"))
+            .decode_image().random_resized_crop(224, 224).flip().batch(256).prefetch(2))
+    for images, labels in plan.torch(("image", "label")):
+        ...
+
+The modules millrace.torch, .jax, .keras and .tf import these frameworks; millrace itself needs
+NumPy alone.
+"""
+from __future__ import annotations
+
+from . import _core, _sources
+from ._files import get_include, get_library
+from ._sources import *
+from ._stages import *
+from .batch import Batch
+from .context import Context, default_context
+from .errors import *
+from .launcher import Launcher, detect_launcher
+from .loader import Field, Loader
+from .ops import BatchOp, BatchRows, Rows, RunOp, batch_op, field, op
+from .plan import Plan, load
+from .sources import Memory, PushSource, memory, push
+
+__version__: str = _core.version()

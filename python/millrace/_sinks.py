@@ -1,0 +1,70 @@
+"""The ways in which a plan's batches reach a program: the last method of a chain."""
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Callable, Iterable
+
+if TYPE_CHECKING:
+    from .context import Context
+    from .loader import Keys, Loader
+
+
+class SinkMethods:
+    """Methods of a plan that open it. Their further options are those of Loader."""
+
+    __slots__ = ()
+
+    def numpy(self, keys: Keys = None, **options: Any) -> Loader:
+        """Returns a Loader of NumPy arrays: of Batch, a mapping; with a name as `keys`, of arrays;
+        with several, of tuples of arrays."""
+        from .loader import Loader
+        return Loader(self, keys, **options)
+
+    def torch(self, keys: Keys = None, *, layout: str | None = None, last: str = "trim",
+              **options: Any) -> Any:
+        """Returns a torch DataLoader of tensors that share the batches' memory.
+
+        keys: as for numpy; without any, batches are dicts.
+        layout: "channels_last" gives images as [n, c, h, w], as torch takes them, in the memory
+            format torch.channels_last.
+        """
+        from .torch import make_loader
+        return make_loader(self, keys, layout=layout, last=last, **options)
+
+    def jax(self, sharding: Any = None, keys: Keys = None, *, last: str = "pad",
+            **options: Any) -> Any:
+        """Returns a loader of JAX arrays.
+
+        sharding: a jax.sharding.Sharding: then arrays are global, and each process brings its rows.
+            None: arrays of this process that share the batches' memory where JAX runs on the CPU.
+        keys: as for numpy; without any, batches are dicts, and have a field `valid` where rows are
+            padding: a bool per row.
+        """
+        from .jax import JaxLoader
+        return JaxLoader(self, sharding, keys, last=last, **options)
+
+    def keras(self, x: str, y: str | None = None, *, last: str = "pad", **options: Any) -> Any:
+        """Returns a keras.utils.PyDataset of (x, y, sample_weight), for any backend of Keras 3. The
+        weight of a row is 1, and of padding 0."""
+        from .keras import make_dataset
+        return make_dataset(self, x, y, last=last, **options)
+
+    def tf(self, keys: Keys = None, *, last: str = "trim", **options: Any) -> Any:
+        """Returns a loader of TensorFlow tensors that share the batches' memory."""
+        from .tf import TfLoader
+        return TfLoader(self, keys, last=last, **options)
+
+    def explain(self, *, context: Context | None = None, rank: int = 0, world: int = 1,
+                **options: Any) -> str:
+        """Returns the text of `millrace explain`: the plan, the rules that were applied to it, and
+        what the opened files hold. With rank=-1 the files stay closed."""
+        from .loader import explain
+        return explain(self, context, rank, world, **options)
+
+
+def gather(batch: Any, keys: Keys, names: Iterable[str], convert: Callable[[Any, str], Any]) -> Any:
+    """Returns a batch as `for` gives it: a value, a tuple, or a dict of all names."""
+    if keys is None:
+        return {name: convert(batch, name) for name in names}
+    if isinstance(keys, str):
+        return convert(batch, keys)
+    return tuple([convert(batch, key) for key in keys])

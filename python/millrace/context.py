@@ -1,0 +1,53 @@
+"""The threads and the memory that loaders share."""
+
+import logging
+import os
+from typing import Any, Dict, Optional, Union
+
+from millrace import _core
+from millrace._units import to_bytes
+
+__all__ = ["Context", "default_context"]
+
+_LEVELS = (logging.INFO, logging.WARNING, logging.ERROR)
+
+
+def _log(level: int, message: str) -> None:
+    logging.getLogger("millrace").log(_LEVELS[level], "%s", message)
+
+
+class Context:
+    """Worker threads, files and a memory budget, for all loaders that are given it.
+
+    threads: the number of worker threads; None: the cores that the process may use.
+    memory_budget: for all its loaders together, in bytes or as "2GiB"; None: 2 GiB.
+    batch_priority: True if the workers run below threads that compute (SCHED_BATCH).
+
+    Messages go to the logger "millrace". One context is enough for a process: loaders that are
+    given none share default_context().
+    """
+
+    def __init__(self, threads: Optional[int] = None,
+                 memory_budget: Union[int, str, None] = None, *,
+                 batch_priority: bool = False) -> None:
+        self._core: Any = _core.Context(
+            threads=threads or 0, memory_budget_bytes=to_bytes(memory_budget),
+            batch_priority=batch_priority, log=_log)
+        self._pid = os.getpid()
+
+    @property
+    def metrics(self) -> Dict[str, float]:
+        """The metrics by their names."""
+        lines = (line.rsplit(" ", 1) for line in self._core.metrics().splitlines())
+        return {name: float(value) for name, value in lines}
+
+
+_default: Optional[Context] = None
+
+
+def default_context() -> Context:
+    """Returns the context of the loaders that are given none. A forked child makes its own."""
+    global _default
+    if _default is None or _default._pid != os.getpid():
+        _default = Context()
+    return _default

@@ -1,0 +1,354 @@
+"""Loaders: plans that run, and that `for` goes through epoch by epoch."""
+from __future__ import annotations
+
+import atexit
+import logging
+import os
+import weakref
+from typing import (TYPE_CHECKING, Any, Callable, Dict, Iterator, NamedTuple, Optional, Sequence,
+                    Tuple, Union)
+
+from millrace import _core
+from millrace.batch import Batch
+from millrace.context import Context, default_context
+from millrace.errors import FailedPrecondition, OutOfRange, PlanError
+from millrace.launcher import Launcher, detect_launcher
+from millrace.ops import table_of
+
+if TYPE_CHECKING:
+    from millrace.plan import Plan
+
+__all__ = ["Field", "Loader"]
+
+
+class Field(NamedTuple):
+    """A field of batches."""
+
+    name: str
+    dtype: str
+    shape: Tuple[Optional[int], ...]  #: of a row; None: different from row to row
+
+
+Keys = Union[None, str, Sequence[str]]
+
+
+class Loader:
+    """A plan that runs.
+
+    `for batch in loader` goes through one epoch; the next `for` goes through the next one. A `for`
+    that is left early is followed by the next epoch too, unless load_state_dict was called. A plan
+    without a `repeat` stage is repeated for ever.
+
+    keys: the fields that are delivered: a name gives arrays, several names give tuples of arrays.
+        None gives Batch, a mapping.
+    last: of a batch with fewer samples than rows, "pad" delivers all rows, and batch.valid says
+        which are padding; "trim" leaves padding out.
+    rank, world: of the rows of every batch, those that this process reads; None: as
+        detect_launcher() says.
+    context: the threads and the memory; None: default_context().
+    quarantine: the file to which damaged records are appended.
+    prefetch: the number of batches made ahead; None: as the plan says.
+    cpu_budget: the most workers at a time; None: all of the context's.
+    index_folder: the folder of indexes; None: the cache folder.
+    progress: is called with (done bytes, total bytes) while files are indexed.
+    writable: False if arrays are read-only.
+    repeat: False if a plan without a `repeat` stage ends behind its epoch.
+
+    Files are opened by the first call that needs them, so that a loader may be made before a
+    process forks, and may be pickled. One thread may use a loader at a time.
+    """
+
+    def __init__(self, plan: Plan, keys: Keys = None, *, last: str = "pad",
+                 rank: Optional[int] = None, world: Optional[int] = None,
+                 context: Optional[Context] = None, quarantine: Optional[str] = None,
+                 prefetch: Optional[int] = None, cpu_budget: Optional[int] = None,
+                 index_folder: Optional[str] = None,
+                 progress: Optional[Callable[[int, int], Any]] = None, writable: bool = True,
+                 repeat: bool = True) -> None:
+        if last not in ("pad", "trim"):
+            raise ValueError(
+                f"last is {last!r}, not 'pad' or 'trim'. To drop a partial batch, set the plan's "
+                "batch(..., drop_remainder=True)")
+        if (rank is None) != (world is None):
+            raise ValueError("rank and world are given together, or neither")
+        self.plan = _repeated(plan) if repeat else plan
+        self._one_pass, self._epochs = _epochs_of(self.plan)
+        self._keys = keys
+        self._last = last
+        self._ranks = None if rank is None else (rank, world)
+        self._context = context
+        self._writable = writable
+        self._progress = progress
+        self._options: Dict[str, Any] = {
+            "quarantine": quarantine, "prefetch": prefetch or 0, "cpu_budget": cpu_budget or 0,
+            "index_folder": index_folder}
+        self._core: Any = None
+        self._pid = 0
+        self.launcher: Optional[Launcher] = None
+        self._token: Optional[str] = None  # behind which the stream begins when it is opened
+        self._force = False
+        self._epoch = 0  # of the batch that comes next
+        self._inside = False  # True if that is not the first batch of its epoch
+        self._resumed = False  # True if the next `for` goes on there all the same
+        self._ended = False
+
+    # ---- Opening and closing ----
+
+    def open(self) -> "Loader":
+        """Opens the files, and indexes them where there is no index. Later calls do nothing."""
+        if self._core is None:
+            self._core = self._opened()
+            self._pid = os.getpid()
+            _open.add(self)
+        elif self._pid != os.getpid():
+            raise FailedPrecondition(
+                "the loader was opened before this process forked: make another one here")
+        return self
+
+    def _opened(self) -> Any:
+        rank, world = self._find_ranks()
+        context = self._context or default_context()
+        attached = self.plan._attached
+        return _core.Loader(
+            self.plan.core(), context._core, rank=rank, world=world, token=self._token,
+            force=self._force, trim=self._last == "trim", readonly=not self._writable,
+            progress=self._progress, push=attached.push, memory=attached.memory or None,
+            ops=table_of(attached.ops), **self._options)
+
+    def _find_ranks(self) -> Tuple[int, int]:
+        if self._ranks is not None:
+            return self._ranks  # type: ignore[return-value]
+        self.launcher = detect_launcher()
+        logging.getLogger("millrace").info(
+            "rank %d of %d (%s)", self.launcher.rank, self.launcher.world, self.launcher.source)
+        return self.launcher.rank, self.launcher.world
+
+    def close(self) -> None:
+        """Stops the work under way. Batches stay valid; the next use goes on where this one was."""
+        core, self._core = self._core, None
+        if core is None or self._pid != os.getpid():
+            return
+        try:
+            self._token = core.save()
+        except RuntimeError:  # another thread waits for a batch, and gets Cancelled
+            pass
+        core.close()
+
+    def cancel(self) -> None:
+        """Makes a wait for a batch, in any thread, end with Cancelled."""
+        if self._core is not None:
+            self._core.cancel()
+
+    def __enter__(self) -> "Loader":
+        return self.open()
+
+    def __exit__(self, *_: Any) -> None:
+        self.close()
+
+    def __getstate__(self) -> Dict[str, Any]:
+        state = dict(self.__dict__)
+        state.update(_core=None, _pid=0, launcher=None)
+        if self._core is not None:
+            state["_token"] = self._core.save()
+        return state
+
+    # ---- Batches ----
+
+    def next(self, timeout: Optional[float] = None) -> Optional[Any]:
+        """Returns the next batch of the stream, over all epochs; None at its end.
+
+        timeout: in seconds; TimeLimit is raised when it has passed.
+        """
+        core = self._core if self._core is not None else self.open()._core
+        batch = core.next() if timeout is None else core.next(int(timeout * 1e9))
+        if batch is None:
+            self._inside = False
+            self._ended = True
+            return None
+        ends = batch.ends_epoch
+        self._inside = not ends
+        self._epoch = batch.epoch + ends
+        return batch
+
+    def _deliver(self, batch: Batch) -> Any:
+        """Makes of a batch what `for` gives."""
+        keys = self._keys
+        if keys is None:
+            return batch
+        if isinstance(keys, str):
+            return batch[keys]
+        return tuple([batch[key] for key in keys])
+
+    def __iter__(self) -> Iterator[Any]:
+        self._begin_epoch()
+        deliver = self._deliver
+        while True:
+            batch = self.next()
+            if batch is None:
+                return
+            yield deliver(batch)
+            if batch.ends_epoch and not self._one_pass:
+                return
+
+    def _begin_epoch(self) -> None:
+        self.open()
+        if not self._resumed:
+            if self._inside:
+                self._move_to(self._epoch + 1)
+            if self._ended or self._epoch == self._epochs:
+                raise OutOfRange(
+                    "the stream has ended, as the plan says; set_epoch(0) starts it again")
+        self._resumed = False
+
+    @property
+    def is_inside_epoch(self) -> bool:
+        """True if the batch delivered last does not end its epoch."""
+        return self._inside
+
+    def _move_to(self, epoch: int) -> None:
+        """Goes to the first batch of an epoch."""
+        per_epoch = self._per_epoch()
+        if per_epoch:
+            self._seek(epoch, epoch * per_epoch)
+            return
+        if epoch < self._epoch or (epoch == self._epoch and self._inside) or self._ended:
+            self._restart()
+        while self._epoch < epoch:
+            if self.next() is None:
+                raise OutOfRange(f"the stream ends before epoch {epoch}")
+
+    def _restart(self) -> None:
+        """Opens the stream at its beginning, also where seek is refused."""
+        self._core.close()
+        self._core = self._token = None
+        self._epoch, self._inside, self._ended = 0, False, False
+        self.open()
+
+    def _seek(self, epoch: int, batch: int) -> None:
+        self._core.seek(batch)
+        self._epoch, self._inside, self._ended = epoch, False, False
+
+    # ---- Lengths and epochs ----
+
+    def _per_epoch(self) -> int:
+        """The number of batches of an epoch; 0 if it is not known."""
+        _, known, batches, per_epoch = self.open()._core.length()
+        return (per_epoch or batches) if known else 0
+
+    def __len__(self) -> int:
+        length = self._per_epoch()
+        if not length:
+            raise TypeError("the plan decides by looking at samples how many batches there are")
+        return length
+
+    def set_epoch(self, epoch: int) -> None:
+        """Makes the next `for` go through this epoch.
+
+        It takes no time where the number of batches of an epoch is known. Else the batches before
+        it are read. Behind load_state_dict, the epoch of the state goes on where the state was.
+        """
+        self.open()
+        if epoch == self._epoch and not self._ended and (self._resumed or not self._inside):
+            return
+        self._resumed = False
+        self._move_to(epoch)
+
+    # ---- State ----
+
+    def state_dict(self) -> Dict[str, Any]:
+        """The state of the stream behind the batch delivered last: a few bytes of text.
+
+        It is the same on every rank, and fits a job of any number of ranks.
+        """
+        token = self._token or "" if self._core is None else self._core.save()
+        return {"millrace": token, "epoch": self._epoch, "inside": self._inside}
+
+    def load_state_dict(self, state: Dict[str, Any], *, force: bool = False) -> None:
+        """Goes on behind the batch that the state came from: the next `for` reads the rest of its
+        epoch.
+
+        force: True if a state of another plan or of other data is taken too.
+        """
+        token = state["millrace"]
+        if self._core is None or force:
+            self.close()
+            self._token, self._force = token or None, force
+        elif token:
+            self._core.restore(token)
+        else:
+            self._core.seek(0)
+        self._epoch, self._inside = state["epoch"], state["inside"]
+        self._resumed, self._ended = True, False
+
+    # ---- What it is ----
+
+    @property
+    def spec(self) -> Tuple[Field, ...]:
+        """The fields of batches. Nothing but the first records is read for it."""
+        return tuple(Field(name, dtype, tuple(None if extent < 0 else extent for extent in shape))
+                     for name, dtype, shape in self.open()._core.schema())
+
+    def peek(self) -> Batch:
+        """Returns the next batch without moving the stream."""
+        state, resumed = self.state_dict(), self._resumed
+        batch = self.next()
+        self.load_state_dict(state)
+        self._resumed = resumed
+        if batch is None:
+            raise OutOfRange("the stream has ended")
+        return batch  # type: ignore[no-any-return]
+
+    def locate(self, sample_id: Sequence[int]) -> Tuple[str, int, int]:
+        """Returns the file, the offset and the ordinal of a sample's record.
+
+        sample_id: a row of batch.ids.
+        """
+        return self.open()._core.locate(*map(int, sample_id))  # type: ignore[no-any-return]
+
+    def stats(self) -> Dict[str, float]:
+        """The metrics of its context."""
+        return (self._context or default_context()).metrics
+
+    def __repr__(self) -> str:
+        state = "open" if self._core is not None else "not opened"
+        return f"<{type(self).__name__}, {state}: {self.plan!r}>"
+
+
+def _repeated(plan: Plan) -> Plan:
+    """Returns the plan, repeated for ever behind its batches where it may be."""
+    if plan.ops_of_stages.isdisjoint(("repeat", "push")):
+        try:
+            return plan._repeated()
+        except PlanError:  # an input repeats already, or the plan is not whole
+            pass
+    return plan
+
+
+def _epochs_of(plan: Plan) -> Tuple[bool, Optional[int]]:
+    """Returns whether the stream ends behind its only epoch, and how many epochs a `repeat` stage
+    counts."""
+    if "repeat" not in plan.ops_of_stages:
+        return True, None
+    return False, plan.count_of_epochs()
+
+
+def explain(plan: Plan, context: Optional[Context], rank: int, world: int, **options: Any) -> str:
+    """Returns the text of `millrace explain` (Plan.explain)."""
+    attached = plan._attached
+    return _core.explain(  # type: ignore[no-any-return]
+        plan.core(), (context or default_context())._core, rank=rank, world=world,
+        push=attached.push, memory=attached.memory or None, ops=table_of(attached.ops), **options)
+
+
+# The loaders that are open. Their threads may call functions of Python, so they end before it does.
+_open: "weakref.WeakSet[Loader]" = weakref.WeakSet()
+
+
+def _end() -> None:
+    for loader in list(_open):
+        if loader._core is not None and loader._pid == os.getpid():
+            loader._core.close()
+    _core.end()
+
+
+atexit.register(_end)

@@ -1,0 +1,129 @@
+"""Life in a process: signals, the end of the interpreter, forks, threads."""
+import os
+import signal
+import subprocess
+import sys
+import threading
+import unittest
+
+import millrace as mr
+
+# Run as programs of their own; "ready" says that the next thing may happen.
+WAITS = """
+import signal, sys, threading, millrace as mr
+feed = mr.PushSource()
+loader = mr.push(feed).parse_json(mr.feature("x", int)).batch(1).numpy("x").open()
+print("ready", flush=True)
+try:
+    loader.next()
+except KeyboardInterrupt:
+    print("interrupted", flush=True)
+feed.push(b'{"x": 7}')
+print(loader.next()["x"].tolist(), flush=True)
+"""
+
+ENDS = """
+import millrace as mr
+@mr.op(reads="value", writes=mr.field("value", "int64"))
+def double(rows):
+    rows.out["value"] = rows["value"] * 2
+@mr.batch_op()
+def add(batch):
+    batch["value"] += 1
+plan = mr.range(1 << 20).op(double).batch(64).op(add).prefetch(8)
+loaders = [plan.numpy() for _ in range(2)]
+held = [loader.next() for loader in loaders]
+iterator = iter(loaders[0])
+next(iterator)
+"""
+
+
+def run(program):
+    return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True,
+                          timeout=100, check=False)
+
+
+class Signals(unittest.TestCase):
+    def test_ctrl_c_ends_a_wait_and_the_loader_goes_on(self):
+        with subprocess.Popen([sys.executable, "-c", WAITS], stdout=subprocess.PIPE,
+                              text=True) as process:
+            self.assertEqual(process.stdout.readline(), "ready\n")
+            process.send_signal(signal.SIGINT)
+            said = process.stdout.read()
+            self.assertEqual(process.wait(100), 0, said)
+        self.assertIn("[7]\n", said)
+
+
+class Ends(unittest.TestCase):
+    def test_the_interpreter_ends_with_live_loaders_and_ops(self):
+        for _ in range(int(os.environ.get("MILLRACE_TEST_EXITS", "5"))):
+            ended = run(ENDS)
+            self.assertEqual((ended.returncode, ended.stderr), (0, ""))
+
+    def test_dropping_a_loader_with_an_op_does_not_hang(self):
+        @mr.op(reads="value", writes=mr.field("value", "int64"), name="double")
+        def double(rows):
+            rows.out["value"] = rows["value"] * 2
+
+        for _ in range(20):
+            loader = mr.range(1 << 16).op(double).batch(64).prefetch(8).numpy()
+            loader.next()
+            del loader
+
+
+class Forks(unittest.TestCase):
+    def in_child(self, check):
+        """Runs a check, which returns a text, in a forked child, and returns its text."""
+        read, write = os.pipe()
+        child = os.fork()
+        if child == 0:
+            os.close(read)
+            try:
+                os.write(write, check().encode())
+            finally:
+                os._exit(0)
+        os.close(write)
+        with os.fdopen(read) as pipe:
+            said = pipe.read()
+        os.waitpid(child, 0)
+        return said
+
+    def test_a_child_refuses_an_open_loader_and_opens_its_own(self):
+        loader = mr.range(20).batch(4).numpy("value")
+        loader.next()
+
+        def refused():
+            try:
+                iter(loader).__next__()
+                return "no error"
+            except mr.FailedPrecondition as error:
+                return str(error)
+
+        self.assertIn("forked", self.in_child(refused))
+        own = mr.range(20).batch(4).numpy("value")
+        self.assertEqual(self.in_child(lambda: str(next(iter(own)).tolist())), "[0, 1, 2, 3]")
+        self.assertEqual(next(iter(loader)).tolist(), [0, 1, 2, 3])
+
+
+class Threads(unittest.TestCase):
+    def test_closing_ends_a_wait_in_another_thread(self):
+        feed = mr.PushSource()
+        loader = mr.push(feed).parse_json(mr.feature("x", int)).batch(1).numpy().open()
+        raised = []
+
+        def wait():
+            try:
+                loader.next()
+            except mr.Cancelled as error:
+                raised.append(error)
+
+        thread = threading.Thread(target=wait)
+        thread.start()
+        while thread.is_alive():
+            loader.cancel()
+            thread.join(0.01)
+        self.assertEqual(len(raised), 1)
+
+
+if __name__ == "__main__":
+    unittest.main()

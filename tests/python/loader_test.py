@@ -1,0 +1,332 @@
+"""Loaders: epochs, lengths, states, ranks, and what batches show."""
+import contextlib
+import json
+import os
+import pickle
+import tempfile
+import unittest
+
+import numpy as np
+
+import millrace as mr
+
+
+def numbers(count=20, size=8, **options):
+    return mr.range(count).batch(size, **options)
+
+
+def shuffled(count=40, size=8):
+    return mr.range(count).global_shuffle().batch(size).options(seed=3)
+
+
+def values(loader):
+    return [batch.tolist() for batch in loader]
+
+
+def flat(loader):
+    return [value for batch in values(loader) for value in batch]
+
+
+class Epochs(unittest.TestCase):
+    def test_a_for_goes_through_one_epoch(self):
+        with numbers().numpy("value", last="trim") as loader:
+            self.assertEqual(flat(loader), list(range(20)))
+            self.assertEqual(flat(loader), list(range(20)))
+
+    def test_each_epoch_has_its_own_order(self):
+        with shuffled().numpy("value") as loader:
+            first, second = flat(loader), flat(loader)
+        self.assertNotEqual(first, second)
+        self.assertEqual(sorted(first), sorted(second))
+
+    def test_a_for_that_was_left_is_followed_by_the_next_epoch(self):
+        with shuffled().numpy("value") as loader:
+            epochs = [flat(loader) for _ in range(3)]
+        with shuffled().numpy("value") as loader:
+            for _ in loader:
+                break
+            self.assertEqual(flat(loader), epochs[1])
+
+    def test_the_first_use_of_an_iterator_begins_an_epoch_not_its_making(self):
+        with shuffled().numpy("value") as loader:
+            iter(loader)
+            iter(loader)
+            self.assertEqual(loader.next().epoch, 0)
+
+    def test_set_epoch_goes_anywhere(self):
+        with shuffled().numpy("value") as loader:
+            epochs = [flat(loader) for _ in range(4)]
+            for epoch in (2, 0, 3):
+                loader.set_epoch(epoch)
+                self.assertEqual(flat(loader), epochs[epoch])
+
+    def test_set_epoch_reads_on_where_lengths_are_not_known(self):
+        plan = mr.range(40).filter("value % 3 == 0").batch(4).options(seed=3, lanes=4)
+        with plan.numpy("value", last="trim") as loader:
+            with self.assertRaisesRegex(TypeError, "how many"):
+                len(loader)
+            epochs = [flat(loader) for _ in range(3)]
+            self.assertEqual(sorted(epochs[0]), list(range(0, 40, 3)))
+            loader.set_epoch(1)
+            self.assertEqual(flat(loader), epochs[1])
+
+    def test_a_plan_that_counts_its_epochs_ends_behind_them(self):
+        with numbers().repeat(epochs=2).numpy("value", last="trim") as loader:
+            self.assertEqual(flat(loader), list(range(20)))
+            self.assertEqual(flat(loader), list(range(20)))
+            with self.assertRaisesRegex(mr.OutOfRange, "ended"):
+                flat(loader)
+            loader.set_epoch(1)
+            self.assertEqual(flat(loader), list(range(20)))
+
+    def test_repeat_false_keeps_the_plan(self):
+        with numbers().numpy("value", last="trim", repeat=False) as loader:
+            self.assertEqual(flat(loader), list(range(20)))
+            self.assertIsNone(loader.next())
+
+    def test_length_is_the_number_of_batches_of_an_epoch(self):
+        self.assertEqual(len(numbers().numpy()), 3)
+        self.assertEqual(len(numbers(drop_remainder=True).numpy()), 2)
+        self.assertEqual(len(numbers().numpy(repeat=False)), 3)
+
+
+class States(unittest.TestCase):
+    def test_an_epoch_goes_on_behind_the_state_in_a_world_of_another_size(self):
+        with shuffled().numpy("value") as loader:
+            whole = [values(loader) for _ in range(2)]
+        for stop in range(1, 5):
+            with shuffled().numpy("value", rank=0, world=1) as loader:
+                for count, _ in enumerate(loader, 1):
+                    if count == stop:
+                        break
+                state = json.loads(json.dumps(loader.state_dict()))
+            parts = []
+            for rank in range(2):
+                with shuffled().numpy("value", rank=rank, world=2) as loader:
+                    loader.load_state_dict(state)
+                    parts.append([values(loader), values(loader)])
+            joined = [[a + b for a, b in zip(*epochs)] for epochs in zip(*parts)]
+            self.assertEqual(joined, [whole[0][stop:], whole[1]], stop)
+
+    def test_a_batch_has_the_state_behind_it(self):
+        with shuffled().numpy() as loader:
+            batches = list(loader)
+            second = [batch["value"].tolist() for batch in loader]
+        for i, batch in enumerate(batches):
+            with shuffled().numpy() as loader:
+                loader.load_state_dict(batch.state_dict())
+                rest = [other["value"].tolist() for other in loader]
+            expected = [other["value"].tolist() for other in batches[i + 1:]] or second
+            self.assertEqual(rest, expected, i)
+
+    def test_set_epoch_behind_a_state_of_that_epoch_keeps_its_place(self):
+        with shuffled().numpy("value") as loader:
+            whole = [values(loader) for _ in range(2)]
+            loader.load_state_dict({"millrace": "", "epoch": 0, "inside": False})
+            next(iter(loader))
+            state = loader.state_dict()
+        with shuffled().numpy("value") as loader:
+            loader.load_state_dict(state)
+            for epoch in range(2):
+                loader.set_epoch(epoch)
+                self.assertEqual(values(loader), whole[epoch][1:] if epoch == 0 else whole[1])
+
+    def test_a_state_of_another_plan_is_refused_unless_forced(self):
+        with shuffled().numpy() as loader:
+            loader.next()
+            state = loader.state_dict()
+        with shuffled(size=4).numpy() as loader:
+            with self.assertRaises(mr.FailedPrecondition):
+                loader.load_state_dict(state)
+        with shuffled(size=4).numpy() as loader:
+            loader.load_state_dict(state, force=True)
+            self.assertEqual(loader.next().index, 1)
+
+    def test_a_pickled_loader_goes_on_where_it_was(self):
+        with shuffled().numpy("value") as loader:
+            whole = values(loader)
+            loader.set_epoch(0)
+            next(iter(loader))
+            with pickle.loads(pickle.dumps(loader)) as other:
+                other.load_state_dict(other.state_dict())
+                self.assertEqual(values(other), whole[1:])
+
+    def test_peek_does_not_move_the_stream(self):
+        with shuffled().numpy() as loader:
+            seen = loader.peek()["value"].tolist()
+            self.assertEqual(loader.next()["value"].tolist(), seen)
+
+    def test_a_closed_loader_goes_on_where_it_was(self):
+        loader = shuffled().numpy()
+        first = loader.next()
+        loader.close()
+        second = loader.next()
+        loader.close()
+        self.assertEqual((first.index, second.index), (0, 1))
+
+
+class Ranks(unittest.TestCase):
+    def test_ranks_read_their_rows_of_each_batch(self):
+        whole = values(shuffled().numpy("value"))
+        parts = [values(shuffled().numpy("value", rank=rank, world=4)) for rank in range(4)]
+        self.assertEqual([sum(rows, []) for rows in zip(*parts)], whole)
+
+    def test_the_environment_tells_the_rank(self):
+        with _environment(RANK="1", WORLD_SIZE="2", LOCAL_RANK="1", LOCAL_WORLD_SIZE="2",
+                          MASTER_ADDR="127.0.0.1", MASTER_PORT="29500",
+                          TORCHELASTIC_RUN_ID="none"):
+            loader = shuffled().numpy("value")
+            found = values(loader)
+            self.assertEqual(loader.launcher[:2], (1, 2))
+        self.assertEqual(found, values(shuffled().numpy("value", rank=1, world=2)))
+
+    def test_without_a_launcher_the_rank_is_0_of_1(self):
+        self.assertEqual(mr.detect_launcher()[:2], (0, 1))
+
+    def test_a_rank_without_a_world_is_refused(self):
+        with self.assertRaisesRegex(ValueError, "together"):
+            shuffled().numpy(rank=1)
+
+
+class Batches(unittest.TestCase):
+    def test_arrays_share_the_memory_and_outlive_the_loader(self):
+        loader = numbers().numpy()
+        batch = loader.next()
+        array = batch["value"]
+        self.assertEqual(array.ctypes.data, batch.tensor("value").address)
+        self.assertEqual(array.ctypes.data % 64, 0)
+        loader.close()
+        del batch, loader
+        self.assertEqual(array.tolist(), list(range(8)))
+
+    def test_views_may_be_written_unless_the_loader_says_no(self):
+        batch = numbers().numpy().next()
+        batch["value"][0] = 7
+        self.assertEqual(batch["value"][0], 7)
+        with self.assertRaises(ValueError):
+            numbers().numpy(writable=False).next()["value"][0] = 7
+
+    def test_padding_is_told_or_left_out(self):
+        padded = list(numbers().numpy())[-1]
+        self.assertEqual(padded["value"].tolist(), [16, 17, 18, 19, 0, 0, 0, 0])
+        self.assertEqual(padded.valid.tolist(), [True] * 4 + [False] * 4)
+        self.assertEqual((padded.rows, padded.valid_rows), (8, 4))
+        trimmed = list(numbers().numpy(last="trim"))[-1]
+        self.assertEqual(trimmed["value"].tolist(), [16, 17, 18, 19])
+        self.assertEqual((trimmed.rows, trimmed.valid.tolist()), (4, [True] * 4))
+        self.assertEqual(trimmed.ids.tolist(), [[0, row, 0] for row in range(16, 20)])
+
+    def test_rows_between_others_are_left_out_too(self):
+        records = [b'{"x": 1}', b"damage", b'{"x": 3}', b'{"x": 4}']
+        plan = (mr.memory(records).parse_json(mr.feature("x", int)).batch(4)
+                .options(on_damage=mr.on_damage("mask", max_count=9)))
+        padded = plan.numpy().next()
+        self.assertEqual(padded["x"].tolist(), [1, 0, 3, 4])
+        trimmed = plan.numpy(last="trim").next()
+        self.assertEqual(trimmed["x"].tolist(), [1, 3, 4])
+        self.assertEqual(trimmed.ids[:, 1].tolist(), [0, 2, 3])
+        (row, sample_id, error), = trimmed.damaged
+        self.assertEqual((row, sample_id), (1, (0, 1, 0)))
+        self.assertIsInstance(error, mr.DataLoss)
+
+    def test_a_ragged_field_is_trimmed_by_its_splits(self):
+        records = [b'{"x": [1, 2]}', b"damage", b'{"x": []}', b'{"x": [4]}']
+        plan = (mr.memory(records).parse_json(mr.feature("x", int, shape=[-1])).ragged_batch(4)
+                .options(on_damage=mr.on_damage("mask", max_count=9)))
+        batch = plan.numpy(last="trim").next()
+        self.assertEqual(batch["x"].tolist(), [1, 2, 4])
+        self.assertEqual(batch["x/row_splits"].tolist(), [0, 2, 2, 3])
+
+    def test_it_is_a_mapping(self):
+        batch = numbers().numpy().next()
+        self.assertEqual(list(batch), ["value"])
+        self.assertEqual(dict(batch)["value"].tolist(), list(range(8)))
+        self.assertIn("value", batch)
+        self.assertEqual(len(batch), 1)
+        with self.assertRaisesRegex(KeyError, "no field 'image': the batch has"):
+            batch["image"]
+
+    def test_keys_choose_fields(self):
+        plan = mr.memory([b'{"a": 1, "b": 2}']).parse_json(
+            mr.feature("a", int), mr.feature("b", int)).batch(1)
+        self.assertEqual(plan.numpy("b").__iter__().__next__().tolist(), [2])
+        a, b = next(iter(plan.numpy(("a", "b"))))
+        self.assertEqual((a.tolist(), b.tolist()), ([1], [2]))
+
+    def test_dlpack_shares_the_memory(self):
+        batch = numbers().numpy().next()
+        array = np.from_dlpack(batch.tensor("value"))
+        self.assertEqual(array.ctypes.data, batch["value"].ctypes.data)
+        del batch
+        self.assertEqual(array.tolist(), list(range(8)))
+
+    def test_spec_tells_the_fields(self):
+        self.assertEqual(numbers().numpy().spec, (mr.Field("value", "int64", ()),))
+
+
+class Errors(unittest.TestCase):
+    def test_a_missing_file_is_not_found(self):
+        with self.assertRaises(FileNotFoundError) as caught:
+            mr.tfrecord("/nowhere/x.tfrecord").parse_example(mr.feature("x", int)).batch(1) \
+                .numpy().open()
+        self.assertIsInstance(caught.exception, mr.NotFound)
+
+    def test_damage_names_its_record(self):
+        with tempfile.NamedTemporaryFile(suffix=".jsonl") as file:
+            file.write(b'{"x": 1}\n{"x": }\n')
+            file.flush()
+            loader = mr.text(file.name).parse_json(mr.feature("x", int)).batch(1).numpy()
+            loader.next()
+            with self.assertRaises(mr.DataLoss) as caught:
+                loader.next()
+        record = caught.exception.record
+        self.assertEqual((record.file, record.offset, record.ordinal), (file.name, 9, 1))
+        self.assertEqual(caught.exception.code, 3)
+
+    def test_locate_says_where_a_sample_came_from(self):
+        with tempfile.NamedTemporaryFile(suffix=".jsonl") as file:
+            file.write(b'{"x": 1}\n{"x": 2}\n')
+            file.flush()
+            loader = mr.text(file.name).parse_json(mr.feature("x", int)).batch(2).numpy()
+            self.assertEqual(loader.locate(loader.next().ids[1]), (file.name, 9, 1))
+
+    def test_a_budget_that_is_full_is_retryable(self):
+        context = mr.Context(threads=1, memory_budget="16MiB")
+        loader = mr.range(1 << 20).batch(1 << 17).numpy(context=context)
+        held = []
+        with self.assertRaises(mr.OutOfBudget) as caught:
+            while len(held) < 100:
+                held.append(loader.next())
+        self.assertTrue(caught.exception.retryable)
+        last = held[-1].index
+        del held
+        self.assertEqual(loader.next().index, last + 1)
+
+    def test_wrong_options_are_told_at_once(self):
+        with self.assertRaisesRegex(ValueError, "drop_remainder"):
+            numbers().numpy(last="drop")
+        with self.assertRaisesRegex(ValueError, "not a number of bytes"):
+            mr.Context(memory_budget="2 gigs")
+
+    def test_a_timeout_is_a_time_limit(self):
+        feed = mr.PushSource("none")
+        waiting = mr.push(feed).parse_json(mr.feature("x", int)).batch(1).numpy()
+        with self.assertRaises(TimeoutError):
+            waiting.next(timeout=0.01)
+        feed.push(b'{"x": 5}')
+        self.assertEqual(waiting.next()["x"].tolist(), [5])
+
+
+@contextlib.contextmanager
+def _environment(**variables):
+    before = dict(os.environ)
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,216 @@
+"""Python functions inside the pipeline, and sources that the program feeds."""
+import pickle
+import threading
+import unittest
+
+import numpy as np
+
+import millrace as mr
+
+
+@mr.op(reads="value", writes=[mr.field("value", "int64"), mr.field("noise", "float32", [2])])
+def noisy(rows):
+    rows.out["value"] = 2 * rows["value"]
+    rows.out["noise"] = rows.uniform(2)
+
+
+@mr.batch_op()
+def add_index(batch):
+    batch["value"] += np.where(batch.valid, 1000 * (batch.index + 1), 0)
+
+
+@mr.batch_op()
+def draw(batch):
+    words = (batch.uniform() * 1e6).astype(np.int64)
+    batch["value"] = np.where(batch.valid, words + int(batch.whole() * 1e3) * 10**9, 0)
+
+
+def plan_of(op, count=40):
+    return mr.range(count).op(op).batch(8).options(seed=5)
+
+
+def all_values(plan, key="value", **options):
+    with plan.numpy(key, last="trim", **options) as loader:
+        return [batch.copy() for batch in loader]
+
+
+class RunOps(unittest.TestCase):
+    def test_an_op_writes_into_the_batch(self):
+        values = np.concatenate(all_values(plan_of(noisy)))
+        self.assertEqual(values.tolist(), list(range(0, 80, 2)))
+
+    def test_random_numbers_depend_on_the_sample_alone(self):
+        plan = plan_of(noisy)
+        one = all_values(plan, "noise", context=mr.Context(threads=1))
+        self.assertEqual(len(np.unique(np.concatenate(one))), 80)
+        four = all_values(plan, "noise", context=mr.Context(threads=4))
+        self.assertEqual([a.tolist() for a in one], [a.tolist() for a in four])
+        halves = [all_values(plan, "noise", rank=rank, world=2) for rank in range(2)]
+        for whole, low, high in zip(one, *halves):
+            self.assertEqual(whole.tolist(), low.tolist() + high.tolist())
+        with plan.numpy("noise", last="trim") as loader:
+            loader.open()._core.seek(3)
+            self.assertEqual(loader.next()["noise"].tolist(), one[3].tolist())
+
+    def test_draws_follow_each_other(self):
+        @mr.op(reads="value", writes=[mr.field("a", "float32"), mr.field("b", "float32"),
+                                      mr.field("c", "float32", [2])], name="draws")
+        def draws(rows):
+            rows.out["c"] = rows.uniform(2)
+            rows.out["a"] = rows.uniform()
+            rows.out["b"] = rows.normal()
+
+        with plan_of(draws).numpy() as loader:
+            batch = loader.next()
+        self.assertFalse(np.isin(batch["a"], batch["c"]).any())
+        self.assertTrue(np.isfinite(batch["b"]).all())
+        self.assertTrue((batch["b"] < 0).any() and (batch["b"] > 0).any())
+
+    def test_values_of_different_shapes_come_as_lists(self):
+        @mr.op(reads=["text"], writes=mr.field("letters", "uint8", [None]), removes="text",
+               name="letters")
+        def letters(rows):
+            for row, text in enumerate(rows["text"]):
+                rows.out["letters", row] = text.upper()
+
+        plan = (mr.memory([b'{"text": "ab"}', b'{"text": ""}', b'{"text": "xyz"}'])
+                .parse_json(mr.feature("text", bytes)).op(letters).ragged_batch(3))
+        with plan.numpy() as loader:
+            batch = loader.next()
+        self.assertEqual(batch.names, ("letters", "letters/row_splits"))
+        self.assertEqual(batch["letters"].tobytes(), b"ABXYZ")
+        self.assertEqual(batch["letters/row_splits"].tolist(), [0, 2, 2, 5])
+
+    def test_an_exception_names_the_record_and_keeps_its_traceback(self):
+        @mr.op(reads="value", writes=mr.field("value", "int64"), name="unlucky")
+        def unlucky(rows):
+            if 13 in rows["value"]:
+                raise ValueError("unlucky number")
+            rows.out["value"] = rows["value"]
+
+        with plan_of(unlucky).numpy() as loader:
+            loader.next()
+            with self.assertRaisesRegex(mr.Error, "ValueError: unlucky number") as caught:
+                loader.next()
+        cause = caught.exception.__cause__
+        self.assertIsInstance(cause, ValueError)
+        self.assertEqual(cause.__traceback__.tb_frame.f_code.co_name, "<lambda>")
+        frames = []
+        traceback = cause.__traceback__
+        while traceback:
+            frames.append(traceback.tb_frame.f_code.co_name)
+            traceback = traceback.tb_next
+        self.assertIn("unlucky", frames)
+        self.assertEqual(caught.exception.record.ordinal, 13)
+
+    def test_fail_makes_a_row_damage(self):
+        @mr.op(reads="value", writes=mr.field("value", "int64"), name="picky")
+        def picky(rows):
+            rows.out["value"] = rows["value"]
+            for row in np.flatnonzero(rows["value"] == 3):
+                rows.fail(int(row), "three is bad")
+
+        with plan_of(picky).numpy() as loader:
+            with self.assertRaisesRegex(mr.DataLoss, "three is bad"):
+                loader.next()
+
+    def test_keeping_an_array_of_the_call_is_an_error(self):
+        kept = []
+
+        @mr.op(reads="value", writes=mr.field("value", "int64"), name="keeper")
+        def keeper(rows):
+            kept.append(rows["value"])
+
+        with plan_of(keeper).numpy() as loader:
+            with self.assertRaisesRegex(mr.Error, "keep a copy"):
+                loader.next()
+        kept.clear()
+
+    def test_returning_something_is_an_error(self):
+        @mr.op(reads="value", writes=mr.field("value", "int64"), name="returns")
+        def returns(rows):
+            return rows["value"] * 2
+
+        with plan_of(returns).numpy() as loader:
+            with self.assertRaisesRegex(mr.Error, "returns nothing"):
+                loader.next()
+
+    def test_two_ops_of_one_name_are_refused(self):
+        @mr.op(reads="value", writes=mr.field("value", "int64"), name="noisy")
+        def other(rows):
+            rows.out["value"] = rows["value"]
+
+        with self.assertRaisesRegex(ValueError, "two ops are named 'noisy'"):
+            mr.range(8).op(noisy).op(other, stage="second").batch(8).numpy().open()
+
+    def test_a_plan_with_an_op_pickles(self):
+        plan = pickle.loads(pickle.dumps(plan_of(noisy)))
+        self.assertEqual(all_values(plan)[0].tolist(), list(range(0, 16, 2)))
+
+
+class BatchOps(unittest.TestCase):
+    def test_a_batch_is_changed_in_place(self):
+        plan = mr.range(20).batch(8).op(add_index)
+        self.assertEqual([batch[0] for batch in all_values(plan)], [1000, 2008, 3016])
+
+    def test_random_numbers_are_the_same_in_any_world(self):
+        plan = mr.range(40).batch(8).op(draw).options(seed=5)
+        whole = all_values(plan)
+        halves = [all_values(plan, rank=rank, world=2) for rank in range(2)]
+        for batch, low, high in zip(whole, *halves):
+            self.assertEqual(batch.tolist(), low.tolist() + high.tolist())
+
+
+class Sources(unittest.TestCase):
+    def test_records_in_memory_may_be_any_buffer(self):
+        records = [b'{"x": 1}', bytearray(b'{"x": 2}'), memoryview(b'{"x": 3}'),
+                   np.frombuffer(b'{"x": 4}', np.uint8)]
+        plan = mr.memory(records).parse_json(mr.feature("x", int)).batch(4)
+        self.assertEqual(all_values(plan, "x")[0].tolist(), [1, 2, 3, 4])
+
+    def test_two_memory_stages_have_their_own_names(self):
+        left = mr.memory([b'{"x": 1}'], stage="left")
+        right = mr.memory([b'{"x": 2}'], stage="right")
+        plan = mr.concatenate(left, right).parse_json(mr.feature("x", int)).batch(2)
+        self.assertEqual(all_values(plan, "x")[0].tolist(), [1, 2])
+        with self.assertRaisesRegex(ValueError, "stage="):
+            mr.concatenate(left, mr.memory([b"{}"], stage="left"))
+
+    def test_threads_feed_a_push_source(self):
+        feed = mr.PushSource("numbers", max_bytes=64)
+
+        def produce():
+            with feed:
+                for i in range(200):
+                    feed.push(b'{"x": %d}' % i)
+
+        thread = threading.Thread(target=produce)
+        thread.start()
+        plan = mr.push(feed).parse_json(mr.feature("x", int)).batch(16)
+        values = np.concatenate(all_values(plan, "x"))
+        thread.join()
+        self.assertEqual(values.tolist(), list(range(200)))
+
+    def test_an_exception_of_the_producer_is_the_consumers_error(self):
+        feed = mr.PushSource()
+        with self.assertRaises(KeyError):
+            with feed:
+                feed.push(b'{"x": 1}')
+                raise KeyError("camera")
+        with mr.push(feed).parse_json(mr.feature("x", int)).batch(1).numpy("x") as loader:
+            batches = iter(loader)
+            self.assertEqual(next(batches).tolist(), [1])
+            with self.assertRaisesRegex(mr.Error, "KeyError: 'camera'"):
+                next(batches)
+
+    def test_a_producer_is_told_that_nobody_reads(self):
+        feed = mr.PushSource(max_bytes=16)
+        loader = mr.push(feed).parse_json(mr.feature("x", int)).batch(1).numpy().open()
+        loader.close()
+        with self.assertRaises(mr.Cancelled):
+            for _ in range(100):
+                feed.push(b'{"x": 1}')
+
+
+if __name__ == "__main__":
+    unittest.main()
