@@ -32,7 +32,7 @@ gate_packages=(
   clang-16 libclang-rt-16-dev lld-16 llvm-16 clang-format-16 nginx-light
   iproute2 munge slurm-client slurmctld slurmd slurm-wlm-basic-plugins
 )
-wheel_packages=(dpkg-dev python3-dev python3-venv)
+wheel_packages=(dpkg-dev python3-venv)
 
 step() { echo "install-deps: $*"; }
 die() {
