@@ -3,7 +3,7 @@
 # libmillrace.so.1 can have inside (docs/decisions/0041-dependencies-inside.md). Debian's archives
 # cannot be linked into a shared library.
 #
-#   scripts/pic-deps.sh [DIR]     DIR is build/pic by default
+#   scripts/pic-deps.sh [DIR]     DIR is build/pic by default; exits 77 where Debian is out of reach
 #
 # The sources are those of Debian's packages that are installed, so that protoc matches. They are
 # fetched with apt-get, which needs neither root nor deb-src lines: its lists and state are kept
@@ -48,7 +48,7 @@ apt_get() {
     -o Dir::Cache="$dir/apt/cache" -o APT::Sandbox::User= "$@"
 }
 
-rm -rf "$dir"
+rm -rf "$dir/built" "$dir/src" "$dir/apt"
 mkdir -p "$dir/apt/lists/partial" "$dir/apt/cache/archives/partial" "$dir/src"
 keyring=/usr/share/keyrings/debian-archive-keyring.gpg
 cat >"$dir/apt/sources.list" <<END
@@ -61,8 +61,9 @@ step "fetching the sources of abseil $abseil and protobuf $protobuf"
 if ! (apt_get update && cd "$dir/src" &&
   apt_get source "abseil=$abseil" "protobuf=$protobuf") >"$log" 2>&1; then
   tail -n 5 "$log" >&2
-  die "the sources cannot be fetched (apt-get's last lines are above): is the network there?" \
-    "If Debian has newer ones, 'apt-get update' and upgrade libabsl-dev and libprotobuf-dev."
+  echo "pic-deps: the sources cannot be fetched (apt-get's last lines are above). Is the network" \
+    "there? If Debian has newer ones, upgrade libabsl-dev and libprotobuf-dev." >&2
+  exit 77
 fi
 
 # ccache finds what another clone has compiled.
