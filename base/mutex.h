@@ -1,6 +1,8 @@
 #ifndef MILLRACE_BASE_MUTEX_H_
 #define MILLRACE_BASE_MUTEX_H_
 
+#include <pthread.h>
+
 #include <chrono>
 #include <condition_variable>
 #include <mutex>
@@ -56,9 +58,8 @@ class CondVar {
  public:
   // Releases `mutex`, sleeps until notified, takes it again.
   void Wait(Mutex& mutex) MILLRACE_REQUIRES(mutex) {
-    std::unique_lock<std::mutex> lock(mutex.mutex_, std::adopt_lock);
-    condition_.wait(lock);
-    lock.release();
+    // condition_.wait would need the libstdc++ of GCC 12 (GLIBCXX_3.4.30).
+    pthread_cond_wait(condition_.native_handle(), mutex.mutex_.native_handle());
   }
   // The same with a time limit; returns false when it ran out.
   bool WaitFor(Mutex& mutex, std::chrono::nanoseconds limit) MILLRACE_REQUIRES(mutex) {

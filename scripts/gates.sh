@@ -44,8 +44,8 @@ configure() { # preset, more arguments of cmake
   }
 }
 
-# Runs the tests of a sanitizer preset and counts their cases.
-sanitized_tests() { # preset, ctest arguments
+# Runs tests of a preset and counts their cases.
+preset_tests() { # preset, ctest arguments
   local junit=$PWD/build/$1/junit.xml status=0
   rm -f "$junit"
   ctest --test-dir "build/$1" -j "$test_jobs" --timeout 600 --output-on-failure \

@@ -1,9 +1,10 @@
 #!/bin/bash
 # Installs the Debian 12 packages that Millrace is built from; does nothing when they are all there.
 #
-#   scripts/install-deps.sh [--gates] [--list]
+#   scripts/install-deps.sh [--gates] [--wheel] [--list]
 #     --gates  also clang 16 with its sanitizers, clang-format, nginx, iproute2 and Slurm, which
 #              .ci/run needs
+#     --wheel  also what scripts/pic-deps.sh and scripts/wheel.sh need
 #     --list   prints the names of the packages, one per line, and installs nothing
 #
 # Run it as root, or as a user who may use sudo.
@@ -31,6 +32,7 @@ gate_packages=(
   clang-16 libclang-rt-16-dev lld-16 llvm-16 clang-format-16 nginx-light
   iproute2 munge slurm-client slurmctld slurmd slurm-wlm-basic-plugins
 )
+wheel_packages=(dpkg-dev python3-venv)
 
 step() { echo "install-deps: $*"; }
 die() {
@@ -42,8 +44,9 @@ list=0
 for argument in "$@"; do
   case "$argument" in
     --gates) packages+=("${gate_packages[@]}") ;;
+    --wheel) packages+=("${wheel_packages[@]}") ;;
     --list) list=1 ;;
-    *) die "unknown argument '$argument' (known: --gates, --list)" ;;
+    *) die "unknown argument '$argument' (known: --gates, --wheel, --list)" ;;
   esac
 done
 if [ "$list" = 1 ]; then

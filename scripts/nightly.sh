@@ -1,12 +1,13 @@
 #!/bin/bash
 # What takes too long for every change: hours of fuzzing, the soaks, the schedules of chaos, all
-# tests under each sanitizer, a clean release build, MPICH. Prints each gate's time and a summary;
-# exits 0 only when nothing failed. .ci/run has one of each kind.
+# tests under each sanitizer, a clean release build, MPICH, the wheel, the library and TensorFlow in
+# one process. Prints each gate's time and a summary; exits 0 only when nothing failed. .ci/run has
+# one of each kind.
 #
 #   scripts/nightly.sh [--seconds N] [--quick] [--only GATE]
 #     --seconds  of each fuzz target (default 1800), with inputs drawn anew; what it finds is kept
 #     --quick    the same gates in their shortest form, to see that they run
-#     GATE       release, soak, chaos, asan, fuzz, tsan or mpich
+#     GATE       release, soak, chaos, asan, fuzz, tsan, mpich, wheel or tensorflow
 set -uo pipefail
 cd "$(dirname "$0")/.."
 . scripts/mpi-env.sh
@@ -63,7 +64,7 @@ chaos() {
 asan() {
   configure asan
   cmake --build build/asan ${quick:+--target base/all}
-  sanitized_tests asan -LE house ${quick:+-L base}
+  preset_tests asan -LE house ${quick:+-L base}
 }
 
 fuzz() {
@@ -80,7 +81,7 @@ tsan() {
   cmake --build build/tsan ${quick:+--target tests/base/all}
   # Abseil and protobuf are Debian's, not instrumented; nor are MPI and oneDNN's OpenMP.
   TSAN_OPTIONS=ignore_noninstrumented_modules=1:halt_on_error=1 \
-    sanitized_tests tsan -LE 'house|mpi' ${quick:+-L base}
+    preset_tests tsan -LE 'house|mpi' ${quick:+-L base}
 }
 
 mpich() {
@@ -91,7 +92,17 @@ mpich() {
   scripts/test-mpich.sh
 }
 
-scripts/install-deps.sh --gates || exit 1
+wheel() { scripts/wheel.sh; }
+
+# Beside TensorFlow, which has a protobuf of its own.
+tensorflow() {
+  scripts/pic-deps.sh
+  configure wheel
+  cmake --build build/wheel --target millrace_c
+  tests/wheel/tensorflow.sh build/wheel/capi/libmillrace.so.1
+}
+
+scripts/install-deps.sh --gates --wheel || exit 1
 gate release release
 gate soak soak
 gate chaos chaos
@@ -99,5 +110,7 @@ gate asan asan
 gate fuzz fuzz
 gate tsan tsan
 gate mpich mpich
+gate wheel wheel
+gate tensorflow tensorflow
 print_summary
 [ "$failures" = 0 ]

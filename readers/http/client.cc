@@ -1,6 +1,5 @@
 #include "readers/http/client.h"
 
-#include <curl/curl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -13,31 +12,29 @@
 #include <vector>
 
 #include "base/mutex.h"
+#include "base/status.h"
+#include "readers/http/libcurl.h"
 #include "readers/http/transfer.h"
 
 namespace millrace::readers {
 namespace {
 
 using Clock = HttpTransfer::Clock;
-
-bool LibraryIsThere() {
-  static const bool there = curl_global_init(CURL_GLOBAL_DEFAULT) == CURLE_OK;
-  return there;
-}
-
-struct FreeMulti {
-  void operator()(CURLM* multi) const { curl_multi_cleanup(multi); }
-};
+using Multi = std::unique_ptr<CURLM, decltype(Libcurl::multi_cleanup)>;
 
 }  // namespace
 
 // The client's thread and what it shares with the others.
 class HttpClient::Loop {
  public:
-  Loop(const HttpOptions& options, CURLM* multi)
-      : options_(options), pid_(getpid()), multi_(multi), random_(std::random_device()()) {
+  Loop(const Libcurl& curl, const HttpOptions& options, Multi multi)
+      : curl_(curl),
+        options_(options),
+        pid_(getpid()),
+        multi_(std::move(multi)),
+        random_(std::random_device()()) {
     const long most = options_.max_in_flight;
-    curl_multi_setopt(multi, CURLMOPT_MAXCONNECTS, most);
+    curl_.multi_setopt(multi_.get(), CURLMOPT_MAXCONNECTS, most);
     thread_ = std::jthread([this] { Run(); });
   }
   ~Loop() {
@@ -45,18 +42,19 @@ class HttpClient::Loop {
       MutexLock lock(mu_);
       stopping_ = true;
     }
-    curl_multi_wakeup(multi_.get());
+    curl_.multi_wakeup(multi_.get());
     thread_.join();
   }
   bool in_this_process() const { return pid_ == getpid(); }
-  const HttpOptions& options() const { return options_; }
 
-  void Add(std::unique_ptr<HttpTransfer> transfer) {
+  void Add(HttpRange range, Done done) {
+    auto transfer =
+        std::make_unique<HttpTransfer>(curl_, options_, std::move(range), std::move(done));
     {
       MutexLock lock(mu_);
       added_.push_back(std::move(transfer));
     }
-    curl_multi_wakeup(multi_.get());
+    curl_.multi_wakeup(multi_.get());
   }
 
  private:
@@ -67,10 +65,10 @@ class HttpClient::Loop {
     while (TakeAdded()) {
       StartDue(Clock::now());
       int running = 0;
-      curl_multi_perform(multi_.get(), &running);
+      curl_.multi_perform(multi_.get(), &running);
       TakeFinished();
       DropStalled(Clock::now());
-      curl_multi_poll(multi_.get(), nullptr, 0, MillisecondsToWait(Clock::now()), nullptr);
+      curl_.multi_poll(multi_.get(), nullptr, 0, MillisecondsToWait(Clock::now()), nullptr);
     }
     CancelAll();
   }
@@ -102,7 +100,7 @@ class HttpClient::Loop {
 
   void Start(std::unique_ptr<HttpTransfer> transfer, Clock::time_point now) {
     CURL* const easy = transfer->Start(now);
-    if (easy == nullptr || curl_multi_add_handle(multi_.get(), easy) != CURLM_OK) {
+    if (easy == nullptr || curl_.multi_add_handle(multi_.get(), easy) != CURLM_OK) {
       return transfer->Complete(absl::ResourceExhaustedError("no memory for an HTTP request"));
     }
     active_.push_back(std::move(transfer));
@@ -120,11 +118,11 @@ class HttpClient::Loop {
 
   void TakeFinished() {
     int num_left = 0;
-    while (const CURLMsg* message = curl_multi_info_read(multi_.get(), &num_left)) {
+    while (const CURLMsg* message = curl_.multi_info_read(multi_.get(), &num_left)) {
       if (message->msg != CURLMSG_DONE) continue;
       const CURLcode code = message->data.result;  // the message dies with its handle
       char* transfer = nullptr;
-      curl_easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, &transfer);
+      curl_.easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, &transfer);
       Finish(reinterpret_cast<const HttpTransfer*>(transfer), code, /*stalled=*/false);
     }
   }
@@ -141,7 +139,7 @@ class HttpClient::Loop {
     const auto place = std::ranges::find(active_, wanted, &std::unique_ptr<HttpTransfer>::get);
     std::unique_ptr<HttpTransfer> transfer = std::move(*place);
     active_.erase(place);
-    curl_multi_remove_handle(multi_.get(), transfer->handle());
+    curl_.multi_remove_handle(multi_.get(), transfer->handle());
     const double chance = std::uniform_real_distribution<double>(0, 1)(random_);
     if (transfer->Finish(code, stalled, Clock::now(), chance)) {
       transfer->Complete(transfer->TakeOutcome());
@@ -165,7 +163,7 @@ class HttpClient::Loop {
 
   void CancelAll() {
     for (const auto& transfer : active_) {
-      curl_multi_remove_handle(multi_.get(), transfer->handle());
+      curl_.multi_remove_handle(multi_.get(), transfer->handle());
     }
     Transfers all;
     for (auto* const some : {&active_, &delayed_}) {
@@ -179,9 +177,10 @@ class HttpClient::Loop {
     }
   }
 
+  const Libcurl& curl_;
   const HttpOptions options_;
   const pid_t pid_;
-  const std::unique_ptr<CURLM, FreeMulti> multi_;  // of the thread; others only wake it
+  const Multi multi_;  // of the thread; others only wake it
 
   // Of the thread.
   std::deque<std::unique_ptr<HttpTransfer>> waiting_;  // to be started, in order
@@ -203,17 +202,19 @@ HttpClient::~HttpClient() {
 }
 
 absl::StatusOr<std::unique_ptr<HttpClient>> HttpClient::Make(const HttpOptions& options) {
-  CURLM* const multi = LibraryIsThere() ? curl_multi_init() : nullptr;
-  if (multi == nullptr) return absl::ResourceExhaustedError("libcurl cannot be set up");
+  MILLRACE_ASSIGN_OR_RETURN(const Libcurl* const curl, SystemLibcurl());
+  Multi multi(curl->multi_init(), curl->multi_cleanup);
+  if (multi == nullptr) return absl::ResourceExhaustedError("no memory for HTTP");
   try {
-    return std::unique_ptr<HttpClient>(new HttpClient(std::make_unique<Loop>(options, multi)));
+    return std::unique_ptr<HttpClient>(
+        new HttpClient(std::make_unique<Loop>(*curl, options, std::move(multi))));
   } catch (const std::system_error&) {
     return absl::ResourceExhaustedError("the system has no thread to give for HTTP");
   }
 }
 
 void HttpClient::Fetch(HttpRange range, Done done) {
-  loop_->Add(std::make_unique<HttpTransfer>(loop_->options(), std::move(range), std::move(done)));
+  loop_->Add(std::move(range), std::move(done));
 }
 
 std::chrono::milliseconds BackoffAfter(int attempts, const HttpOptions& options, double chance) {

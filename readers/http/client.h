@@ -33,7 +33,8 @@ class HttpClient {
  public:
   using Done = std::function<void(absl::StatusOr<HttpFacts>)>;
 
-  //   RESOURCE_EXHAUSTED  no thread, or no memory
+  //   RESOURCE_EXHAUSTED   no thread, or no memory
+  //   FAILED_PRECONDITION  libcurl is not installed, or too old
   static absl::StatusOr<std::unique_ptr<HttpClient>> Make(const HttpOptions& options);
   // Requests that are not done end as CANCELLED. In a forked child it waits for nothing.
   ~HttpClient();

@@ -12,12 +12,14 @@ namespace millrace::readers {
 namespace {
 
 constexpr long kReceiveBytes = 256 << 10;
+constexpr long kHttp = CURLPROTO_HTTP;
+constexpr long kHttps = CURLPROTO_HTTPS;
 // The body of an error up to so many bytes is read, which keeps its connection.
 constexpr size_t kMostDiscarded = 64 << 10;
 
-// The status for `code`, which is no HTTP answer. UNAVAILABLE: worth another try.
-absl::Status StatusOf(CURLcode code) {
-  const std::string text = curl_easy_strerror(code);
+// The status for `code`, which is no HTTP answer; `text` says it in words. UNAVAILABLE: worth
+// another try.
+absl::Status StatusOf(CURLcode code, const std::string& text) {
   switch (code) {
     case CURLE_URL_MALFORMAT:
     case CURLE_UNSUPPORTED_PROTOCOL:
@@ -40,11 +42,12 @@ bool MayHelp(const absl::Status& status) {
 
 }  // namespace
 
-HttpTransfer::HttpTransfer(const HttpOptions& options, HttpRange range, HttpClient::Done done)
-    : options_(options), range_(std::move(range)), done_(std::move(done)) {}
+HttpTransfer::HttpTransfer(const Libcurl& curl, const HttpOptions& options, HttpRange range,
+                           HttpClient::Done done)
+    : curl_(curl), options_(options), range_(std::move(range)), done_(std::move(done)) {}
 
 CURL* HttpTransfer::Start(Clock::time_point now) {
-  easy_.reset(curl_easy_init());
+  easy_.reset(curl_.easy_init());
   head_ = HttpHead();
   judged_.reset();
   discarded_ = 0;
@@ -64,27 +67,28 @@ void HttpTransfer::SetOptions() {
   const bool https = absl::StartsWithIgnoreCase(range_.url, "https:");
   const uint64_t first = range_.offset + got_;
   const uint64_t last = range_.offset + range_.out.size() - 1;
-  curl_easy_setopt(easy, CURLOPT_PRIVATE, this);
-  curl_easy_setopt(easy, CURLOPT_URL, range_.url.c_str());
-  curl_easy_setopt(easy, CURLOPT_RANGE, absl::StrCat(first, "-", last).c_str());
-  curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
-  curl_easy_setopt(easy, CURLOPT_REDIR_PROTOCOLS_STR, https ? "https" : "http,https");
-  curl_easy_setopt(easy, CURLOPT_FOLLOWLOCATION, 1L);
-  curl_easy_setopt(easy, CURLOPT_MAXREDIRS, static_cast<long>(options_.max_redirects));
+  curl_.easy_setopt(easy, CURLOPT_PRIVATE, this);
+  curl_.easy_setopt(easy, CURLOPT_URL, range_.url.c_str());
+  curl_.easy_setopt(easy, CURLOPT_RANGE, absl::StrCat(first, "-", last).c_str());
+  // Not the options that take names, which a libcurl before 7.85 would ignore.
+  curl_.easy_setopt(easy, CURLOPT_PROTOCOLS, kHttp | kHttps);
+  curl_.easy_setopt(easy, CURLOPT_REDIR_PROTOCOLS, https ? kHttps : kHttp | kHttps);
+  curl_.easy_setopt(easy, CURLOPT_FOLLOWLOCATION, 1L);
+  curl_.easy_setopt(easy, CURLOPT_MAXREDIRS, static_cast<long>(options_.max_redirects));
   // Ranges that share one connection wait for each other's lost packets.
-  curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, static_cast<long>(CURL_HTTP_VERSION_1_1));
-  curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
-  curl_easy_setopt(easy, CURLOPT_BUFFERSIZE, kReceiveBytes);
-  curl_easy_setopt(easy, CURLOPT_USERAGENT, "millrace");
+  curl_.easy_setopt(easy, CURLOPT_HTTP_VERSION, static_cast<long>(CURL_HTTP_VERSION_1_1));
+  curl_.easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
+  curl_.easy_setopt(easy, CURLOPT_BUFFERSIZE, kReceiveBytes);
+  curl_.easy_setopt(easy, CURLOPT_USERAGENT, "millrace");
   if (!options_.ca_file.empty()) {
-    curl_easy_setopt(easy, CURLOPT_CAINFO, options_.ca_file.c_str());
+    curl_.easy_setopt(easy, CURLOPT_CAINFO, options_.ca_file.c_str());
   }
-  curl_easy_setopt(easy, CURLOPT_PREREQFUNCTION, &HttpTransfer::OnConnected);
-  curl_easy_setopt(easy, CURLOPT_PREREQDATA, this);
-  curl_easy_setopt(easy, CURLOPT_HEADERFUNCTION, &HttpTransfer::OnHeader);
-  curl_easy_setopt(easy, CURLOPT_HEADERDATA, this);
-  curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, &HttpTransfer::OnBody);
-  curl_easy_setopt(easy, CURLOPT_WRITEDATA, this);
+  curl_.easy_setopt(easy, CURLOPT_PREREQFUNCTION, &HttpTransfer::OnConnected);
+  curl_.easy_setopt(easy, CURLOPT_PREREQDATA, this);
+  curl_.easy_setopt(easy, CURLOPT_HEADERFUNCTION, &HttpTransfer::OnHeader);
+  curl_.easy_setopt(easy, CURLOPT_HEADERDATA, this);
+  curl_.easy_setopt(easy, CURLOPT_WRITEFUNCTION, &HttpTransfer::OnBody);
+  curl_.easy_setopt(easy, CURLOPT_WRITEDATA, this);
 }
 
 void HttpTransfer::SetHeaders() {
@@ -94,18 +98,18 @@ void HttpTransfer::SetHeaders() {
   }
   headers_.reset();
   for (const std::string& header : headers) {
-    curl_slist* const longer = curl_slist_append(headers_.get(), header.c_str());
+    curl_slist* const longer = curl_.slist_append(headers_.get(), header.c_str());
     if (longer == nullptr) break;  // without memory the request soon fails by itself
     static_cast<void>(headers_.release());
     headers_.reset(longer);
   }
-  curl_easy_setopt(easy_.get(), CURLOPT_HTTPHEADER, headers_.get());
+  curl_.easy_setopt(easy_.get(), CURLOPT_HTTPHEADER, headers_.get());
 }
 
 int HttpTransfer::OnConnected(void* self, char*, char*, int, int) {
   auto& transfer = *static_cast<HttpTransfer*>(self);
   long new_connections = 0;
-  curl_easy_getinfo(transfer.handle(), CURLINFO_NUM_CONNECTS, &new_connections);
+  transfer.curl_.easy_getinfo(transfer.handle(), CURLINFO_NUM_CONNECTS, &new_connections);
   transfer.reuses_ = new_connections == 0;
   return CURL_PREREQFUNC_OK;
 }
@@ -164,7 +168,7 @@ absl::StatusOr<HttpFacts> HttpTransfer::OutcomeOf(CURLcode code, bool stalled) c
                                                     " bytes per second came for ",
                                                     options_.stall_time.count(), " ms"));
   }
-  if (code != CURLE_OK) return StatusOf(code);
+  if (code != CURLE_OK) return StatusOf(code, curl_.easy_strerror(code));
   return absl::DataLossError(
       absl::StrCat("a body of ", got_, " bytes, where the answer says ", range_.out.size()));
 }
@@ -172,7 +176,7 @@ absl::StatusOr<HttpFacts> HttpTransfer::OutcomeOf(CURLcode code, bool stalled) c
 bool HttpTransfer::Finish(CURLcode code, bool stalled, Clock::time_point now, double chance) {
   if (!judged_.has_value() && head_.status != 0 && code == CURLE_OK) Judge();  // without a body
   curl_off_t retry_after = 0;                                                  // seconds
-  curl_easy_getinfo(easy_.get(), CURLINFO_RETRY_AFTER, &retry_after);
+  curl_.easy_getinfo(easy_.get(), CURLINFO_RETRY_AFTER, &retry_after);
   outcome_ = OutcomeOf(code, stalled);
   easy_.reset();
   if (outcome_.ok()) return true;

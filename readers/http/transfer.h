@@ -1,8 +1,6 @@
 #ifndef MILLRACE_READERS_HTTP_TRANSFER_H_
 #define MILLRACE_READERS_HTTP_TRANSFER_H_
 
-#include <curl/curl.h>
-
 #include <chrono>
 #include <memory>
 #include <string>
@@ -11,6 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "readers/http/client.h"
+#include "readers/http/libcurl.h"
 
 namespace millrace::readers {
 
@@ -20,7 +19,9 @@ class HttpTransfer {
  public:
   using Clock = std::chrono::steady_clock;
 
-  HttpTransfer(const HttpOptions& options, HttpRange range, HttpClient::Done done);
+  // Keeps references to `curl` and `options`.
+  HttpTransfer(const Libcurl& curl, const HttpOptions& options, HttpRange range,
+               HttpClient::Done done);
 
   // Begins an attempt: a handle to be added to a multi handle; null when there is no memory. The
   // handle lives until Finish, and knows this object as CURLINFO_PRIVATE.
@@ -52,13 +53,7 @@ class HttpTransfer {
   absl::StatusOr<HttpFacts> OutcomeOf(CURLcode code, bool stalled) const;
   absl::Status Explain(const absl::Status& status, Clock::time_point now) const;
 
-  struct FreeEasy {
-    void operator()(CURL* easy) const { curl_easy_cleanup(easy); }
-  };
-  struct FreeList {
-    void operator()(curl_slist* list) const { curl_slist_free_all(list); }
-  };
-
+  const Libcurl& curl_;
   const HttpOptions& options_;
   const HttpRange range_;
   const HttpClient::Done done_;
@@ -69,8 +64,9 @@ class HttpTransfer {
   absl::StatusOr<HttpFacts> outcome_ = absl::UnknownError("under way");
 
   // The state of the running attempt.
-  std::unique_ptr<CURL, FreeEasy> easy_;
-  std::unique_ptr<curl_slist, FreeList> headers_;
+  std::unique_ptr<CURL, decltype(Libcurl::easy_cleanup)> easy_{nullptr, curl_.easy_cleanup};
+  std::unique_ptr<curl_slist, decltype(Libcurl::slist_free_all)> headers_{nullptr,
+                                                                          curl_.slist_free_all};
   HttpHead head_;
   bool reuses_ = false;        // true once it has a connection that was there
   Clock::time_point started_;  // the begin of the attempt

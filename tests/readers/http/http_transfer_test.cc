@@ -18,7 +18,9 @@ TEST(HttpTransferTest, AnAnswerThatIsWholeIsNotStalled) {
   range.url = server.Url("a");
   range.shown_url = range.url;
   range.out = out;
-  HttpTransfer transfer(options, range, {});
+  const auto curl = SystemLibcurl();
+  ASSERT_TRUE(curl.ok()) << curl.status();
+  HttpTransfer transfer(**curl, options, range, {});
   const auto now = HttpTransfer::Clock::now();
   ASSERT_EQ(curl_easy_perform(transfer.Start(now)), CURLE_OK);
   EXPECT_TRUE(transfer.Finish(CURLE_OK, /*stalled=*/true, now, /*chance=*/0));
