@@ -1,13 +1,13 @@
 #!/bin/bash
 # What takes too long for every change: hours of fuzzing, the soaks, the schedules of chaos, all
-# tests under each sanitizer, a clean release build, MPICH, the wheel, the library and TensorFlow in
-# one process. Prints each gate's time and a summary; exits 0 only when nothing failed. .ci/run has
+# tests under each sanitizer, a clean release build, MPICH, the self-contained library, the wheel,
+# the frameworks that Python feeds. Prints each gate's time and a summary; exits 0 only when nothing failed. .ci/run has
 # one of each kind.
 #
 #   scripts/nightly.sh [--seconds N] [--quick] [--only GATE]
 #     --seconds  of each fuzz target (default 1800), with inputs drawn anew; what it finds is kept
 #     --quick    the same gates in their shortest form, to see that they run
-#     GATE       release, soak, chaos, asan, fuzz, tsan, mpich, wheel or tensorflow
+#     GATE       a name in the summary, such as soak
 set -uo pipefail
 cd "$(dirname "$0")/.."
 . scripts/mpi-env.sh
@@ -94,6 +94,17 @@ mpich() {
 
 wheel() { scripts/wheel.sh; }
 
+# The library with its C++ libraries inside runs the tests in C, and shows nothing but mr_*.
+embed() {
+  scripts/pic-deps.sh
+  configure wheel
+  cmake --build build/wheel --target tests/capi/all
+  preset_tests wheel -L capi
+}
+
+# All frameworks, with the package that the wheel has.
+frameworks() { scripts/test-frameworks.sh build/wheel/package; }
+
 # Beside TensorFlow, which has a protobuf of its own.
 tensorflow() {
   scripts/pic-deps.sh
@@ -110,7 +121,9 @@ gate asan asan
 gate fuzz fuzz
 gate tsan tsan
 gate mpich mpich
+gate embed embed
 gate wheel wheel
+gate frameworks frameworks
 gate tensorflow tensorflow
 print_summary
 [ "$failures" = 0 ]
