@@ -1,8 +1,8 @@
 #!/bin/bash
 # What takes too long for every change: hours of fuzzing, the soaks, the schedules of chaos, all
 # tests under each sanitizer, a clean release build, MPICH, the self-contained library, the wheel,
-# the frameworks that Python feeds. Prints each gate's time and a summary; exits 0 only when nothing failed. .ci/run has
-# one of each kind.
+# and the frameworks that Python feeds. Prints each gate's time and a summary; exits 0 only when
+# nothing failed. .ci/run has one of each kind.
 #
 #   scripts/nightly.sh [--seconds N] [--quick] [--only GATE]
 #     --seconds  of each fuzz target (default 1800), with inputs drawn anew; what it finds is kept
