@@ -25,10 +25,6 @@ struct ContainerFlags {
   absl::StatusOr<std::optional<readers::ContainerOptions>> Options() const;
 };
 
-// The value of --delimiter: one byte, "\t" for a tab.
-//   INVALID_ARGUMENT  it is not one byte, or a quote or a line end
-absl::StatusOr<char> ParseDelimiter(const std::string& word);
-
 // Adds the flags. `flags` must live until the command line was parsed.
 void AddContainerFlags(Command command, ContainerFlags& flags);
 

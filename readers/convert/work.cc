@@ -1,5 +1,6 @@
 #include "readers/convert/work.h"
 
+#include <chrono>
 #include <new>
 #include <optional>
 #include <system_error>
@@ -110,13 +111,17 @@ class Ring {
   absl::StatusOr<EncodedChunk> Take(uint64_t chunk) {
     MutexLock lock(mu_);
     std::optional<absl::StatusOr<EncodedChunk>>& slot = slots_[chunk % slots_.size()];
-    while (!slot.has_value()) changed_.Wait(mu_);
+    while (!slot.has_value()) {
+      if (!changed_.WaitFor(mu_, kWait)) MILLRACE_RETURN_IF_ERROR(work_.wait());
+    }
     absl::StatusOr<EncodedChunk> encoded = *std::move(slot);
     slot.reset();
     ++taken_;
     changed_.NotifyAll();
     return encoded;
   }
+
+  static constexpr auto kWait = std::chrono::milliseconds(100);
 
   const ChunkWork& work_;
   Mutex fetch_mu_;  // taken before mu_; orders claims and fetches
