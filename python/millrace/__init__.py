@@ -28,5 +28,6 @@ from .loader import Field, Loader
 from .ops import BatchOp, BatchRows, Rows, RunOp, batch_op, field, op
 from .plan import Plan, load
 from .sources import Memory, PushSource, memory, push
+from .writing import ConvertReport, TFRecordWriter, convert
 
 __version__: str = _core.version()
