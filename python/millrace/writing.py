@@ -3,12 +3,11 @@ from __future__ import annotations
 
 import json
 import os
+import struct
 import sys
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Callable, NamedTuple, Union
-
-import numpy as np
 
 from . import _core
 from .errors import Error
@@ -238,12 +237,21 @@ def _feature(key: Any, value: Any) -> tuple[str, int, Any]:
         return key, _BYTES, [bytes(value)]
     if isinstance(value, (list, tuple)):
         return _feature_of_list(key, value)
-    if isinstance(value, (bool, int, float)):
-        return _feature_of_list(key, [value])
+    if isinstance(value, (int, float)):
+        return _feature_of_number(key, value)
     if hasattr(value, "__array__"):
-        return _feature_of_array(key, np.asarray(value))
+        import numpy
+        return _feature_of_array(key, numpy.asarray(value))
     raise TypeError(f"{key!r}: {type(value).__name__} is no type of features; they are bytes, str, "
                     "int, bool, float, and lists and arrays of these")
+
+
+def _feature_of_number(key: str, value: int | float) -> tuple[str, int, bytes]:
+    is_float = isinstance(value, float)
+    try:
+        return key, _FLOAT32 if is_float else _INT64, struct.pack("<f" if is_float else "<q", value)
+    except (OverflowError, struct.error):
+        raise _too_large(key, "float32" if is_float else "int64") from None
 
 
 def _feature_of_list(key: str, values: Sequence[Any]) -> tuple[str, int, Any]:
@@ -252,6 +260,7 @@ def _feature_of_list(key: str, values: Sequence[Any]) -> tuple[str, int, Any]:
     if all(isinstance(value, (bytes, str)) for value in values):
         return key, _BYTES, [value.encode() if isinstance(value, str) else value
                              for value in values]
+    import numpy as np
     for value in values:
         if not isinstance(value, (bool, int, float, np.number, np.bool_)):
             raise TypeError(f"{key!r}: a list with {type(value).__name__} in it; lists are of "
@@ -265,6 +274,7 @@ def _feature_of_list(key: str, values: Sequence[Any]) -> tuple[str, int, Any]:
 
 
 def _feature_of_array(key: str, array: Any) -> tuple[str, int, Any]:
+    import numpy as np
     kind = array.dtype.kind
     if kind in "SU" or kind == "O" and array.size:
         values = array.ravel().tolist()
