@@ -713,7 +713,8 @@ typedef struct mr_convert_options {
   void* user;
   // Called while files are walked or inflated, by any thread, but by one at a time.
   void (*index_progress)(void* user, int64_t done_bytes, int64_t total_bytes);
-  // Called after each record, and ten times a second while none is done.
+  // Called after each record, and with several threads ten times a second and more while none is
+  // done; not while files are opened and walked.
   mr_progress progress;
   // Takes a sentence about what is left out or looks odd.
   mr_sink warn;

@@ -113,8 +113,8 @@ struct ConvertOptions {
   int compression_level = 6;  // zlib's or zstd's, 1 to 9
   bool overwrite = false;     // true to replace the shards of this prefix that exist
 
-  // Asked by the calling thread after each record, and ten times a second while it waits for one;
-  // true ends the conversion. Empty: nobody is asked.
+  // Asked by the calling thread after each record, and with several threads ten times a second and
+  // more while it waits for one; true ends the conversion. Empty: nobody is asked.
   std::function<bool()> cancels = {};
 
   // performance only: results are the same for every value

@@ -25,7 +25,8 @@ struct ChunkWork {
   std::function<absl::StatusOr<std::unique_ptr<FetchedRecords>>(uint64_t chunk)> fetch;
   std::function<absl::StatusOr<EncodedChunk>(uint64_t chunk, FetchedRecords& records)> encode;
   std::function<absl::Status(EncodedChunk)> write;
-  // Called ten times a second by the thread that writes while it waits; an error ends the work.
+  // Called by the thread that writes while it waits, ten times a second and more; an error ends the
+  // work.
   std::function<absl::Status()> wait = [] { return absl::OkStatus(); };
 };
 
