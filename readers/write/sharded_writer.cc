@@ -20,9 +20,9 @@ uint64_t OwnJob() {
   return uint64_t{random()} << 32 | random();
 }
 
-class Writer final : public ShardedWriter {
+class CuttingWriter final : public ShardedWriter {
  public:
-  Writer(const ShardedWriterOptions& options, std::unique_ptr<ShardSet> shards)
+  CuttingWriter(const ShardedWriterOptions& options, std::unique_ptr<ShardSet> shards)
       : options_(options), shards_(std::move(shards)) {}
 
   absl::Status Begin() {
@@ -136,7 +136,7 @@ absl::StatusOr<std::unique_ptr<ShardedWriter>> ShardedWriter::Open(
                                                           .num_shards = options.num_shards,
                                                           .overwrite = options.overwrite,
                                                           .job = OwnJob()}));
-  auto writer = std::make_unique<Writer>(options, std::move(shards));
+  auto writer = std::make_unique<CuttingWriter>(options, std::move(shards));
   MILLRACE_RETURN_IF_ERROR(writer->Begin());
   return writer;
 }
