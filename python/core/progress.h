@@ -8,8 +8,9 @@
 
 namespace millrace::python {
 
-// Runs work that tells its progress, without the interpreter's lock. Ten times a second signals are
-// looked at, and a function is told (done, total); what either raises cancels the work.
+// Runs work that tells its progress, without the interpreter's lock. At the first time, and then ten
+// times a second, signals are looked at, and a function is told (done, total); what either raises
+// cancels the work.
 class Progress {
  public:
   // `function` may be None, and outlives it.
@@ -54,7 +55,7 @@ class Progress {
   void End(mr_error* error);
 
   PyObject* const function_;
-  Clock::time_point next_ = Clock::now() + std::chrono::milliseconds(100);
+  Clock::time_point next_ = Clock::now();
   int64_t done_ = 0;
   int64_t total_ = 0;
   int64_t told_ = -1;  // what the function was told last

@@ -125,7 +125,8 @@ def convert(source: Union[Path, Iterable[Path], Iterable[Mapping[str, Any]]], pr
     from_: the format of the source: "tfrecord", "text", "fixed_length", "csv", "jsonl", "tar",
         "idx" or "images"; None: dicts.
     to: the format of the shards, as from_; None: "tfrecord".
-    progress: is called ten times a second with (done, total) records; True shows a bar of tqdm.
+    progress: is called with (done, total) records, ten times a second, of dicts after each; the
+        total is 0 where it is not known. True shows a bar of tqdm.
     bad: is called with the exception of each record that cannot be converted.
     options: classes and quarantine are paths, shuffle is a seed, label a number, features
         "NAME,NAME=NEW" or a dict of names and new names; index_folder is that of Loader.

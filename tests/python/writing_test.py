@@ -8,9 +8,11 @@ import subprocess
 import sys
 import tempfile
 import textwrap
+import types
 import unittest
 import warnings
 import zlib
+from unittest import mock
 
 import numpy as np
 
@@ -238,7 +240,18 @@ class Writer(Case):
         with mr.TFRecordWriter(self.prefix, 2, progress=lambda *now: told.append(now)) as writer:
             for _ in range(4):
                 writer.write_raw(b"x")
-        self.assertEqual(told[-1], (4, 4))
+        self.assertEqual((told[0], told[-1]), ((1, 4), (4, 4)))
+
+    def test_what_progress_raises_ends_the_cutting_and_leaves_nothing(self):
+        def refuse(done, total):
+            raise KeyError(done, total)
+        with self.assertRaises(KeyError) as raised:
+            with mr.TFRecordWriter(self.prefix, 2, progress=refuse) as writer:
+                for _ in range(4):
+                    writer.write_raw(b"x")
+        self.assertEqual(raised.exception.args, (1, 4))
+        self.assertTrue(writer.closed)
+        self.assertEqual(os.listdir(self.folder), [])
 
     def test_a_pipeline_reads_what_was_written(self):
         boxes = [np.float32([i, i + 0.5, 2, 3]) for i in range(10)]
@@ -405,6 +418,32 @@ class Convert(Case):
         self.assertIn("odd.webp", str(caught[0].message))
         self.assertEqual(caught[0].filename, __file__)
 
+    def test_progress_true_shows_a_bar_of_tqdm(self):
+        lines = self.text("lines.txt", "a\nb\n")
+
+        class Bar:
+            """What is used of tqdm."""
+            made = []
+
+            def __init__(self, **_):
+                self.n, self.total, self.closed = 0, None, False
+                self.made.append(self)
+
+            def update(self, count):
+                self.n += count
+
+            def close(self):
+                self.closed = True
+        module = types.ModuleType("tqdm.auto")
+        module.tqdm = Bar
+        with mock.patch.dict(sys.modules, {"tqdm": module, "tqdm.auto": module}):
+            mr.convert(lines, self.prefix, from_="text", progress=True)
+        (bar,) = Bar.made
+        self.assertEqual((bar.n, bar.total, bar.closed), (2, 2, True))
+        with mock.patch.dict(sys.modules, {"tqdm": None, "tqdm.auto": None}):
+            with self.assertWarnsRegex(UserWarning, "tqdm is not installed"):
+                mr.convert(lines, self.prefix, from_="text", progress=True, overwrite=True)
+
     def test_wrong_arguments(self):
         lines = self.text("lines.txt", "a\n")
         for kind, part, source, options in (
@@ -425,22 +464,25 @@ class Convert(Case):
         self.assertEqual(self.left(), [])
 
     def test_an_interrupted_conversion_goes_on(self):
-        lines = self.text("lines.txt", "".join(f"{i}\n" for i in range(200_000)))
+        """The second of the records is bad, and the function that is told of it interrupts."""
+        rows = self.text("rows.csv", "1\nx\n3\n")
+        options = {"from_": "csv", "schema": "id:int64", "shards": 3, "on_damage": "skip"}
 
-        def interrupt(done, total):
-            if total and done < total:
-                raise KeyboardInterrupt
-        # How far it gets before it is asked for the first time is up to the machine; to go on must
-        # give the same in any case.
-        try:
-            mr.convert(lines, self.prefix, from_="text", shards=50, progress=interrupt)
-        except KeyboardInterrupt:
-            self.assertEqual(self.shards(), [])
-        report = mr.convert(lines, self.prefix, from_="text", shards=50, overwrite=True)
-        self.assertEqual(report.records, 200_000)
-        self.assertEqual(b"\n".join(sum(self.payloads()[:2], [])),
-                         b"\n".join(b"%d" % i for i in range(8_000)))
-        self.assertEqual(len(self.left()), 51)
+        def interrupt(_):
+            raise KeyboardInterrupt
+        with self.assertRaises(KeyboardInterrupt):
+            mr.convert(rows, self.prefix, bad=interrupt, **options)
+        (kept,) = self.left()
+        self.assertTrue(kept.startswith(".train.convert-"), kept)
+        self.assertTrue((self.folder / "out" / kept / "train-00000-of-00003.tfrecord").exists())
+        told = []
+        report = mr.convert(rows, self.prefix, progress=lambda *now: told.append(now), **options)
+        self.assertEqual(told[0], (2, 3))
+        self.assertEqual((report.records, report.left_out), (2, 1))
+        self.assertEqual([[example_of(payload) for payload in shard]
+                          for shard in self.payloads()],
+                         [[{"id": ("int64", [1])}], [], [{"id": ("int64", [3])}]])
+        self.assertEqual(len(self.left()), 4)
 
     def test_ctrl_c_ends_a_conversion(self):
         """A thread interrupts a conversion that would take many times as long as to start it."""
