@@ -109,6 +109,15 @@ absl::Status WriteFully(int fd, std::span<const std::byte> data, const std::stri
   return absl::OkStatus();
 }
 
+absl::Status CannotCreate(int error_number, const std::string& path) {
+  std::error_code ignored;
+  const std::string folder = FolderOf(path);
+  const bool lacks_folder = error_number == ENOENT && !std::filesystem::exists(folder, ignored);
+  return ErrnoStatus(error_number,
+                     lacks_folder ? absl::StrCat("create: there is no folder ", folder) : "create",
+                     path);
+}
+
 absl::StatusOr<std::unique_ptr<AtomicFile>> AtomicFile::Create(const std::string& name,
                                                                WriteFunction write_function) {
   MILLRACE_ASSIGN_OR_RETURN(const std::string path, LocalPath(name));
@@ -121,7 +130,7 @@ absl::StatusOr<std::unique_ptr<AtomicFile>> AtomicFile::Create(const std::string
       return std::unique_ptr<AtomicFile>(
           new AtomicFile(path, std::move(temporary), std::move(fd), std::move(write_function)));
     }
-    if (errno != EEXIST) return ErrnoStatus(errno, "create", temporary);
+    if (errno != EEXIST) return CannotCreate(errno, path);
   }
   return absl::AlreadyExistsError(
       absl::StrCat(TemporaryName(path, 0), " and ", kAttempts - 1, " more exist already"));

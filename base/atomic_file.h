@@ -26,6 +26,10 @@ enum class Existing { kReplace, kKeep };
 //   ALREADY_EXISTS  `existing` is kKeep and `to` exists
 absl::Status Rename(const std::string& from, const std::string& to, Existing existing);
 
+// The error of a file that the user named and that could not be made, with `error_number`; says so
+// if its folder is missing.
+absl::Status CannotCreate(int error_number, const std::string& path);
+
 // Takes the lock of an open file or folder, which tells other processes that it is in use. The lock
 // ends with the last descriptor, so with the process. False if another has it, or the file system
 // has no locks.

@@ -46,7 +46,9 @@ std::vector<std::string> NearestNames(std::string_view name,
   for (const std::string& candidate : candidates) {
     if (candidate.size() > kMaxNameBytes) continue;
     const size_t distance = EditDistance(name, candidate);
-    if (distance <= farthest) near.emplace_back(distance, &candidate);
+    const bool shares =
+        distance < std::max(name.size(), candidate.size());  // a letter in its place
+    if (distance <= farthest && shares) near.emplace_back(distance, &candidate);
   }
   std::ranges::stable_sort(near, {}, [](const auto& entry) { return entry.first; });
   std::vector<std::string> names;

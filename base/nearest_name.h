@@ -17,7 +17,7 @@ size_t EditDistance(std::string_view a, std::string_view b);
 
 // Returns at most `max_names` of the candidates that are near `name`, nearest first, equals in
 // their order: the edit distance is at most a third of the name's length (and at least 1). Names of
-// more than 256 bytes are near nothing.
+// more than 256 bytes, and names that share no letter, are not near.
 std::vector<std::string> NearestNames(std::string_view name,
                                       std::span<const std::string> candidates, size_t max_names);
 

@@ -642,7 +642,7 @@ typedef struct mr_feature {
 
 // Appends a tf.train.Example of these features, in their order.
 //   MR_INVALID_ARGUMENT  a feature without a name, or named twice; a name that is not UTF-8;
-//                        another dtype; values or sizes are NULL; 2 GiB or more
+//                        another dtype; values or sizes are NULL; an Example of 2 GiB
 //   else as mr_writer_write
 MR_API mr_error* mr_writer_write_example(mr_writer* writer, const mr_feature* features,
                                          size_t num_features);
@@ -703,13 +703,15 @@ typedef struct mr_convert_options {
   int32_t compression_level;           // 1 to 9; 0: 6
   int32_t jpeg_quality;                // 0: not given
   int32_t has_header;                  // true if the first row of csv that is read names columns
+  int32_t allow_nan;                   // true if NaN and Infinity are numbers of jsonl that is read
   int32_t strict;                      // true if images of kinds that are not read are an error
   int32_t upright;                     // true to turn images as their EXIF orientation says
   int32_t overwrite;                   // true to replace the shards of this prefix that exist
   // For speed only.
   int32_t threads;           // that read and encode; 0: all usable cores
+  int32_t reserved;          // 0
   const char* index_folder;  // the folder of indexes; NULL: the cache folder
-  // Callbacks; each may be NULL. They get `user` and must not call Millrace.
+  // Callbacks; each may be NULL. They get `user`, and must call nothing but what reads an error.
   void* user;
   // Called while files are walked or inflated, by any thread, but by one at a time.
   void (*index_progress)(void* user, int64_t done_bytes, int64_t total_bytes);

@@ -78,6 +78,7 @@ struct ConvertOptions {
   // they are one feature of bytes. For other inputs: the columns of a kCsv or kJsonLines that is
   // written; empty: those of the first record that can be converted.
   std::vector<ConvertFeature> schema;
+  bool allow_nan = false;  // true if NaN, Infinity and -Infinity are numbers of kJsonLines
   // Name of the feature (bytes) that a record of kText or kFixedLength becomes. Empty: records are
   // copied as bytes, or cannot be converted.
   std::string feature;

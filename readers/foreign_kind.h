@@ -11,7 +11,11 @@ namespace millrace::readers {
 // for others. The first 12 bytes tell most kinds, 64 all.
 std::string_view ForeignKind(std::string_view first);
 
-// ", but KIND" for a message that says what a file is not; "" where the kind is not known.
+// True for the first bytes of a page of HTML or XML, which is text all the same.
+bool IsPage(std::string_view first);
+
+// ", but KIND" for a message that says what a file is not, ", but empty" for one of no bytes; ""
+// where the kind is not known.
 std::string ButForeign(std::string_view first);
 
 }  // namespace millrace::readers

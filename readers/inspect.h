@@ -72,6 +72,7 @@ struct ShardReport {
   std::vector<DamagedPlace> damages;  // the first few
   std::string unreadable;             // why it cannot be read; empty if it can
   uint64_t num_not_examples = 0;      // records that are no tf.train.Example, row, object or sample
+  uint64_t num_with_nan = 0;          // JSON lines that parse with allow_nan only
   std::vector<std::string> notes;     // images in a folder that are of kinds that are not read
 
   double mean_record_bytes() const {

@@ -41,6 +41,10 @@ absl::Status ReadFully(const RandomAccessFile& file, uint64_t offset, std::span<
 //   NOT_FOUND, other     it cannot be opened or read
 absl::StatusOr<std::string> ReadWholeFile(const std::string& path, uint64_t max_bytes);
 
+// The same of a file of text, without its byte order mark.
+//   INVALID_ARGUMENT     also: it is not UTF-8, but UTF-16, a Git LFS pointer or an HTML page
+absl::StatusOr<std::string> ReadTextFile(const std::string& path, uint64_t max_bytes);
+
 }  // namespace millrace::readers
 
 #endif  // MILLRACE_READERS_OPEN_FILE_H_

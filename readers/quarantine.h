@@ -31,7 +31,7 @@ absl::StatusOr<RecordError> ParseQuarantineLine(std::string_view line);
 
 // Reads a whole quarantine. A record that several lines name comes once, as the first of them says.
 // A last line that a kill tore is left out.
-//   INVALID_ARGUMENT  "PATH:LINE: the fault", or the file has more than 1 GiB
+//   INVALID_ARGUMENT  "PATH:LINE: the fault", the file has more than 1 GiB, or is not UTF-8
 //   NOT_FOUND, other  it cannot be read
 absl::StatusOr<std::vector<RecordError>> ReadQuarantine(const std::string& path);
 
@@ -40,7 +40,8 @@ absl::StatusOr<std::vector<RecordError>> ReadQuarantine(const std::string& path)
 // then stand there twice. Thread-compatible.
 class QuarantineLog {
  public:
-  // Makes the file or continues it. A last line that a kill tore is cut off.
+  // Makes the file or continues it. A last line that a kill tore is cut off, and a whole one
+  // without an end gets it.
   //   INVALID_ARGUMENT  the file is no quarantine
   //   other             it cannot be opened or read
   static absl::StatusOr<std::unique_ptr<QuarantineLog>> Open(const std::string& path);

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "base/io.h"
+#include "absl/status/statusor.h"
 #include "readers/container.h"
 #include "readers/record.h"
 
@@ -33,11 +33,27 @@ struct ScannedRecord {
 
 // Functions that are called in the order of the file; each may be empty. False ends the scan.
 struct ScanVisitor {
-  // The inflated bytes of a file that is no TFRecord, before its first record.
-  std::function<absl::Status(const RandomAccessFile& file)> on_open = {};
+  // The names in the first row of CSV (ContainerOptions::has_header), before its first record, or
+  // why there are none. An error ends the scan as one of reading does.
+  std::function<absl::Status(const absl::StatusOr<std::vector<std::string>>& names)> on_columns =
+      {};
   std::function<bool(const ScannedRecord&)> on_record = {};
   std::function<bool(const absl::Status&)> on_damage = {};  // DATA_LOSS with RecordError
   std::function<void(uint64_t bytes)> advanced = {};        // bytes on disk that are done
+};
+
+// The names that files of CSV give their columns, file after file.
+class SameColumns {
+ public:
+  // Compares the names of the next file, or why there are none. Their order does not count.
+  //   INVALID_ARGUMENT  a name is there twice, or the first file has other names
+  //   other             the error that stands in place of `names`
+  absl::Status Check(const std::string& file,
+                     const absl::StatusOr<std::vector<std::string>>& names);
+
+ private:
+  std::string first_file_;
+  std::vector<std::string> first_;  // the names of the first good file
 };
 
 struct ScanFacts {

@@ -7,9 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "base/io.h"
 #include "readers/example_view.h"
 #include "readers/scan.h"
 
@@ -30,17 +28,20 @@ class RecordViewer {
   explicit RecordViewer(const ScanKind& kind);
   ~RecordViewer();
 
-  // Reads the names of the columns, where the first row has them (ScanVisitor::on_open).
-  //   INVALID_ARGUMENT, ...  the row is none, or the file cannot be read
-  absl::Status Open(const RandomAccessFile& file);
+  // Sets the names of the columns of CSV (ScanVisitor::on_columns).
+  void SetColumns(std::vector<std::string> names);
 
   // The named values of a record, in their order; views into it, or into this object until the next
   // call. TFRecord: the features of a tf.train.Example. csv: cells by the names of the columns,
   // else by column_1 and so on. tar: members by their extensions. JSON lines: members by their
-  // paths ("user.id"), true and false as 1 and 0; null and objects in lists have no values. A
-  // folder of images: the one `image`. Others have none.
+  // paths ("user.id"), true and false as 1 and 0, NaN and Infinity as floats; null and objects in
+  // lists have no values. A folder of images: the one `image`. Others have none.
   //   DATA_LOSS  it is not of its kind
   absl::StatusOr<NamedValues> View(std::string_view payload);
+
+  // True if the last record was a JSON line that is one with NaN or an infinity only (allow_nan in
+  // ParseFieldsOptions).
+  bool needs_nan() const;
 
   Widening widening() const;
 

@@ -16,11 +16,12 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "bench")
 import rows_augment  # noqa: E402
 import rows_collectives  # noqa: E402
 import rows_pipeline  # noqa: E402
+import rows_python  # noqa: E402
 import rows_readers  # noqa: E402
 from rows import ROOT, Skip, judge  # noqa: E402
 
 AREAS = {"augment": rows_augment, "collectives": rows_collectives, "pipeline": rows_pipeline,
-         "readers": rows_readers}
+         "python": rows_python, "readers": rows_readers}
 
 
 def build(targets):

@@ -6,7 +6,8 @@ program that ctest calls passed is seen; anything else counts as one test. A cas
 never ended, in a program that failed, has failed; a program that fails without naming a case counts
 as one failure.
 
-Usage: count_tests.py JUNIT.xml...     exits 1 when something failed or nothing ran
+Usage: count_tests.py FILE...     exits 1 when something failed or nothing ran
+  FILE  JUnit (.xml), or what such a program printed
 """
 import re
 import sys
@@ -14,10 +15,11 @@ import xml.etree.ElementTree as ElementTree
 
 # "[       OK ] Suite.Case (0 ms)"; the ranks of an MPI program may write into one line.
 CASE = re.compile(r"\[\s*(RUN|OK|FAILED|SKIPPED)\s*\] ([\w/]+\.[\w/]+)")
-# "test_case (module.Class.test_case) ... ok" of `unittest -v`. The verdict may stand in a later
+# "test_case (module.Class.test_case) ... ok" of `unittest -v`, or "file_test (...) ... skipped" of a
+# file that skips itself. The verdict may stand in a later
 # line, behind a docstring or what the case printed; a failed subtest has an indented line of its
 # own.
-UNITTEST_CASE = re.compile(r"^ *((?:test_\w+|setUpClass|setUpModule) \([\w.]+\))")
+UNITTEST_CASE = re.compile(r"^ *((?:test_\w+|\w+_test|setUpClass|setUpModule) \([\w.]+\))")
 UNITTEST_VERDICT = re.compile(
     r"(?:^|\.\.\. )(ok|FAIL|ERROR|skipped|expected failure|unexpected success)( ['\"].*)?$")
 UNITTEST_NAMES = {"ok": "OK", "expected failure": "OK", "skipped": "SKIPPED", "FAIL": "FAILED",
@@ -75,6 +77,11 @@ def count_test(case):
 def count_files(paths):
     totals = [0, 0, 0]
     for path in paths:
+        if not str(path).endswith(".xml"):
+            with open(path, encoding="utf-8", errors="replace") as file:
+                counts = count_cases(file.read(), False)
+            totals = [total + count for total, count in zip(totals, counts)]
+            continue
         for case in ElementTree.parse(path).getroot().iter("testcase"):
             totals = [total + count for total, count in zip(totals, count_test(case))]
     return totals

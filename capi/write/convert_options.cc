@@ -82,6 +82,7 @@ absl::Status TakeFeatures(const mr_convert_options& taken, ConvertOptions& optio
     MILLRACE_ASSIGN_OR_RETURN(options.schema, readers::ParseConvertSchema(taken.schema));
   }
   if (taken.features != nullptr) options.features = readers::ParseConvertFeatures(taken.features);
+  options.allow_nan = taken.allow_nan != 0;
   options.feature = TextOf(taken.feature);
   options.image_feature = TextOf(taken.image_feature);
   return absl::OkStatus();

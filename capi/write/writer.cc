@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <memory>
 #include <span>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -51,6 +52,11 @@ absl::Status BadFeature(const mr_feature& feature, std::string_view why) {
   return absl::InvalidArgumentError(absl::StrCat("feature '", feature.name, "': ", ToAbsl(why)));
 }
 
+absl::Status CheckExampleBytes(uint64_t bytes) {
+  if (bytes <= kMaxExampleBytes) return absl::OkStatus();
+  return absl::InvalidArgumentError("the Example has 2 GiB or more, which protobuf cannot read");
+}
+
 // Returns the bytes that the values of a feature, which is valid, take at least.
 uint64_t BytesOf(const mr_feature& feature) {
   constexpr uint64_t kTooMany = kMaxExampleBytes + 1;
@@ -92,7 +98,7 @@ absl::Status CheckFeatures(std::span<const mr_feature> features) {
     MILLRACE_RETURN_IF_ERROR(CheckFeature(feature));
     names.push_back(feature.name);
     bytes += BytesOf(feature) + names.back().size();
-    if (bytes > kMaxExampleBytes) return BadFeature(feature, "the Example has 2 GiB or more");
+    MILLRACE_RETURN_IF_ERROR(CheckExampleBytes(bytes));
   }
   std::ranges::sort(names);
   const auto twice = std::ranges::adjacent_find(names);
@@ -155,7 +161,9 @@ mr_error* mr_writer_write_example(mr_writer* writer, const mr_feature* features,
     MILLRACE_RETURN_IF_ERROR(capi::CheckFeatures({features, num_features}));
     readers::ExampleBuilder example;
     for (size_t i = 0; i < num_features; ++i) capi::Add(features[i], example);
-    return writer->writer->Write(example.Serialize());
+    const std::string bytes = example.Serialize();
+    MILLRACE_RETURN_IF_ERROR(capi::CheckExampleBytes(bytes.size()));
+    return writer->writer->Write(bytes);
   });
 }
 

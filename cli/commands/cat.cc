@@ -126,18 +126,21 @@ class Printer {
   bool File(const std::string& file) {
     const readers::ScanKind kind = readers::KindOf(file, flags_.container);
     readers::RecordViewer viewer(kind);
-    const readers::ScanVisitor visitor = {
-        .on_open = [&](const RandomAccessFile& opened) { return viewer.Open(opened); },
-        .on_record =
-            [&](const readers::ScannedRecord& record) {
-              PrintIfWanted(record, kind, viewer);
-              return WantsMore();
-            },
-        .on_damage =
-            [&](const absl::Status& status) {
-              Note(status);
-              return true;
-            }};
+    const readers::ScanVisitor visitor = {.on_columns = [&](const auto& names) -> absl::Status {
+                                            MILLRACE_RETURN_IF_ERROR(columns_.Check(file, names));
+                                            viewer.SetColumns(*names);
+                                            return absl::OkStatus();
+                                          },
+                                          .on_record =
+                                              [&](const readers::ScannedRecord& record) {
+                                                PrintIfWanted(record, kind, viewer);
+                                                return WantsMore();
+                                              },
+                                          .on_damage =
+                                              [&](const absl::Status& status) {
+                                                Note(status);
+                                                return true;
+                                              }};
     const readers::ScanFacts facts = readers::Scan(file, {.container = flags_.container}, visitor);
     if (!facts.unreadable.ok()) Note(facts.unreadable);
     for (const std::string& note : facts.notes) Warn(note);
@@ -178,6 +181,7 @@ class Printer {
 
   const Flags& flags_;
   Where* const where_;
+  readers::SameColumns columns_;
   uint64_t printed_ = 0;
   uint64_t num_errors_ = 0;
   absl::Status first_error_;
@@ -210,7 +214,7 @@ absl::Status CatFiles(const Flags& flags, Where* where) {
 }
 
 int Cat(Flags flags) {
-  const auto container = flags.container_flags.Options();
+  const auto container = flags.container_flags.Options(flags.files);
   if (!container.ok()) return FailUsage(container.status());
   flags.container = *container;
   if (const absl::Status status = CheckNoFolder(flags.files, *container); !status.ok()) {

@@ -219,6 +219,8 @@ void AddSampleFlags(Command& command, Flags& flags) {
   command.Add("--schema", flags.schema,
               "NAME:DTYPE,... of csv, jsonl and tar; bytes, int64 or float32, then [] for a list, "
               "? if it may be missing");
+  command.AddSwitch("--allow-nan", flags.options.allow_nan,
+                    "jsonl: NaN, Infinity and -Infinity are numbers");
   command.Add("--feature", flags.options.feature,
               "The name of the feature that holds a record of text or fixed_length");
   command.Add("--features", flags.features, "The features to copy: NAME or NAME=NEW,...");

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cstdint>
 #include <filesystem>
 #include <memory>
@@ -19,6 +20,7 @@
 #include "cli/exit.h"
 #include "cli/wait/progress.h"
 #include "readers/cache_folder.h"
+#include "readers/container.h"
 #include "readers/dali_index.h"
 #include "readers/expand_files.h"
 #include "readers/http_options.h"
@@ -100,13 +102,29 @@ absl::Status CheckFree(const std::vector<std::string>& names) {
   return absl::OkStatus();
 }
 
+// Why files cannot be indexed, if the name of one tells another container than TFRecord.
+absl::Status Explained(const absl::Status& status, const std::vector<std::string>& files) {
+  const auto is_other = [](const std::string& file) {
+    return readers::ContainerOfName(file).kind != readers::ContainerKind::kTfRecord;
+  };
+  const auto other = std::ranges::find_if(files, is_other);
+  if (status.ok() || other == files.end()) return status;
+  return Annotate(status,
+                  absl::StrCat("index takes TFRecord alone, and the name of ", *other, " tells ",
+                               readers::ToString(readers::ContainerOfName(*other)),
+                               "; the indexes of text, csv and tar are made when a pipeline first "
+                               "opens them, and fixed_length and idx need none"));
+}
+
 absl::StatusOr<std::unique_ptr<readers::RecordSource>> OpenFiles(
     const std::vector<std::string>& files) {
   readers::RecordSourceOptions options;
   options.threads = ReadCores().usable;
   Progress progress("index", "bytes");
   options.progress = progress.Callback();
-  return readers::RecordSource::Open(files, options);
+  auto source = readers::RecordSource::Open(files, options);
+  if (source.ok()) return source;
+  return Explained(source.status(), files);
 }
 
 // Fails if the index of a file is not kept: making it was in vain then.

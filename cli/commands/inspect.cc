@@ -126,6 +126,13 @@ void Print(const readers::InspectReport& report) {
         "%d records are no tf.train.Example, row, object or sample, as their files' should be\n",
         report.total.num_not_examples);
   }
+  if (report.total.num_with_nan > 0) {
+    absl::PrintF(
+        "%d records hold NaN or Infinity, which JSON does not have: allow_nan in a plan, or "
+        "convert "
+        "--allow-nan, takes them\n",
+        report.total.num_with_nan);
+  }
   for (const readers::ShardReport& shard : report.shards) {
     for (const readers::DamagedPlace& place : shard.damages) absl::PrintF("%s\n", place.message);
   }
@@ -154,6 +161,9 @@ absl::StatusOr<std::string> SchemaOf(const readers::InspectReport& report, const
 
 int PrintSchema(const readers::InspectReport& report, const Flags& flags) {
   const int verdict = Verdict(report);
+  for (const readers::ShardReport& shard : report.shards) {
+    for (const readers::DamagedPlace& place : shard.damages) Warn(place.message);
+  }
   const auto text = SchemaOf(report, flags);
   if (!text.ok()) return Fail(text.status());
   std::fputs(text->c_str(), stdout);
@@ -161,7 +171,7 @@ int PrintSchema(const readers::InspectReport& report, const Flags& flags) {
 }
 
 int Run(Flags flags) {
-  const auto container = flags.container.Options();
+  const auto container = flags.container.Options(flags.files);
   if (!container.ok()) return FailUsage(container.status());
   flags.options.container = *container;
   if (const absl::Status status = CheckNoFolder(flags.files, *container); !status.ok()) {
@@ -193,9 +203,9 @@ void AddInspect(Command parent) {
                     "Print a stage that parses the records, with types that are guessed from them");
   command.Footer(
       "Exit code 1 if a file cannot be read, or the part that was read is damaged. Columns of CSV\n"
-      "have names with --container csv --header alone.\n"
+      "have names with --header alone.\n"
       "Examples:\n  millrace records inspect data/*.tfrecord samples.tar photos/\n"
-      "  millrace records inspect --schema --container csv --header rows.csv");
+      "  millrace records inspect --schema --header rows.csv");
   command.Do([flags] { return Run(*flags); });
 }
 

@@ -43,7 +43,7 @@ absl::Status RepairFiles(const Flags& flags) {
 }
 
 int Run(Flags flags) {
-  auto container = flags.container.Options();
+  auto container = flags.container.Options(flags.files);
   if (!container.ok()) return FailUsage(container.status());
   flags.options.container = *container;
   const absl::Status repaired = RepairFiles(flags);

@@ -140,11 +140,13 @@ absl::StatusOr<std::string> SchemaText(const readers::InspectReport& report,
   if (features.empty()) return absl::InvalidArgumentError("--schema: no record has a feature");
   std::ranges::sort(features, {}, [](const Declared& d) { return d.report->place; });
   std::string text = absl::StrCat(HeadText(report, stage), "stage {\n  ", ToAbsl(stage), " {\n");
+  const bool allow_nan = report.total.num_with_nan > 0;
+  if (allow_nan) text += "    allow_nan: true\n";
   for (const Declared& declared : features) text += FeatureLine(declared);
   text += "  }\n}\n";
   if (stage == "parse_example") return text;
-  return absl::StrCat(text, "# millrace records convert --schema '", ConvertSchema(features),
-                      "'\n");
+  return absl::StrCat(text, "# millrace records convert ", allow_nan ? "--allow-nan " : "",
+                      "--schema '", ConvertSchema(features), "'\n");
 }
 
 }  // namespace millrace::cli

@@ -97,7 +97,7 @@ int Run(Flags flags) {
   if (flags.from.empty() == flags.files.empty()) {
     return FailUsage("give files, or --from with a quarantine");
   }
-  auto container = flags.container.Options();
+  auto container = flags.container.Options(flags.files);
   if (!container.ok()) return FailUsage(container.status());
   flags.options.container = *container;
   if (!flags.from.empty()) return RunFrom(flags);

@@ -12,8 +12,9 @@
 namespace millrace::cli {
 
 absl::StatusOr<std::string> ReadTokenFile(const std::string& path) {
+  constexpr uint64_t kAround = 5;  // a byte order mark and a line end
   absl::StatusOr<std::string> token =
-      readers::ReadWholeFile(path, pipeline::kMaxTokenBytes + 2);  // and the end of the line
+      readers::ReadTextFile(path, pipeline::kMaxTokenBytes + kAround);
   if (absl::IsNotFound(token.status())) return "";
   if (!token.ok()) return Annotate(token.status(), "resume token");
   std::string_view rest = *token;

@@ -120,7 +120,13 @@ Flag Flag::Finite(double low, double high) {
 }
 
 Flag Flag::OneOf(std::vector<std::string> words) {
-  option_->check(CLI::IsMember(std::move(words)));
+  const std::string all = absl::StrJoin(words, ",");
+  option_->check(CLI::Validator(
+      [words = std::move(words)](std::string& text) -> std::string {
+        if (std::ranges::find(words, text) != words.end()) return "";
+        return absl::StrCat("there is no \"", text, "\"", NearestOf(text, words));
+      },
+      absl::StrCat("{", all, "}")));
   return *this;
 }
 

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "cli/flags/command_line.h"
@@ -20,9 +21,11 @@ struct ContainerFlags {
   bool has_header = false;  // true if the first row names the columns
   std::optional<std::string> delimiter;
 
-  // nullopt: chosen by the files' names.
+  // For `files` (patterns too); nullopt: chosen by their names. --header and --delimiter do without
+  // --container where all names tell csv.
   //   INVALID_ARGUMENT  flags contradict each other
-  absl::StatusOr<std::optional<readers::ContainerOptions>> Options() const;
+  absl::StatusOr<std::optional<readers::ContainerOptions>> Options(
+      const std::vector<std::string>& files) const;
 };
 
 // Adds the flags. `flags` must live until the command line was parsed.

@@ -137,7 +137,7 @@ absl::StatusOr<std::unique_ptr<AuditLog>> AuditLog::Open(const std::string& path
                                                          AuditHeader header,
                                                          const AuditLogOptions& options) {
   UniqueFd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666));
-  if (!fd.valid()) return ErrnoStatus(errno, "open", path);
+  if (!fd.valid()) return CannotCreate(errno, path);
   MILLRACE_RETURN_IF_ERROR(Lock(fd.get(), path));
   MILLRACE_ASSIGN_OR_RETURN(const AuditReader reader, AuditReader::Open(path));
   MILLRACE_ASSIGN_OR_RETURN(const uint64_t whole_bytes, WholeBytes(reader, header));

@@ -85,7 +85,9 @@ class Collector : public google::protobuf::io::ErrorCollector {
     if (message.starts_with("Unknown enumeration value of \"")) {
       return UnknownValue(offset, Quoted(message, 0), Quoted(message, 1));
     }
-    errors_.push_back({offset, message});
+    // Inside a message the brace would close it.
+    const bool is_surplus = message == "Expected identifier, got: }";
+    errors_.push_back({offset, is_surplus ? "\"}\" closes nothing: no \"{\" is open" : message});
   }
   // Unknown fields arrive as warnings, so that all of them are found in one go.
   void AddWarning(int line, int column, const std::string& message) override {

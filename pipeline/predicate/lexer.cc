@@ -35,8 +35,13 @@ std::string_view AdviceOn(char c) {
     case '/':
       return "; floor division is written //, and a field's name with such characters stands in "
              "backquotes: `image/class/label`";
-    case '.':
+    case '+':
+    case '*':
+      return "; the only arithmetic is %, //, min, max and abs";
     case '-':
+      return "; there is no subtraction: the only arithmetic is %, //, min, max and abs. A field's "
+             "name with such characters stands in backquotes: `image/class/label`";
+    case '.':
     case ':':
       return "; a field's name with such characters stands in backquotes: `image/class/label`";
     default:

@@ -93,6 +93,12 @@ class Parser {
     return there;
   }
 
+  bool AtNegative() const {
+    const bool is_number =
+        lexeme().kind == Lexeme::Kind::kInt || lexeme().kind == Lexeme::Kind::kFloat;
+    return is_number && lexeme().text.starts_with('-');
+  }
+
   // True before `word` and an opening parenthesis.
   bool AtCall(std::string_view word) const {
     return AtWord(word) && lexemes_[at_ + 1].kind == Lexeme::Kind::kSymbol &&
@@ -181,6 +187,7 @@ class Parser {
     const auto compare = lexeme().kind == Lexeme::Kind::kSymbol ? ToCompare(lexeme().text)
                                                                 : std::optional<Node::Compare>();
     if (!compare.has_value()) {
+      if (AtNegative()) return PredicateError(lexeme().column, "there is no subtraction");
       return Expected(ToStd(absl::StrCat("a comparison or in after ", ToText(node.left))));
     }
     ++at_;
@@ -285,6 +292,7 @@ class Parser {
       call.arguments.push_back(std::move(argument));
     } while (function != Function::kAbs && TakeSymbol(","));
     if (call.arguments.size() < least) return Expected(", and another value");
+    if (AtNegative()) return PredicateError(lexeme().column, "there is no subtraction");
     if (!TakeSymbol(")")) return Expected(function == Function::kAbs ? ")" : ", or )");
     return call;
   }

@@ -55,6 +55,7 @@ const Keyword kKeywords[] = {
     {"compression_level", &Options::compression_level},
     {"jpeg_quality", &Options::jpeg_quality},
     {"header", &Options::has_header},
+    {"allow_nan", &Options::allow_nan},
     {"strict", &Options::strict},
     {"upright", &Options::upright},
     {"overwrite", &Options::overwrite},

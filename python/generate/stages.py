@@ -85,6 +85,8 @@ __all__ = {names}
 {functions}
 '''
 
+# Sources of records that the program has, for which the package has functions of its own.
+OWN_FUNCTIONS = ("memory", "push")
 # Of messages and enums without a comment.
 DOCS = {"Feature": "A value of a record, which becomes a field.",
         "DataType": "The type of a field's values."}
@@ -187,7 +189,7 @@ def stages_module(read):
 def sources_module(read):
     sources = [stage for stage in read.stages if stage.family in schema.SOURCE_FAMILIES]
     return SOURCES_MODULE.format(
-        names=name_list([stage.name for stage in sources]),
+        names=name_list([stage.name for stage in sources if stage.name not in OWN_FUNCTIONS]),
         functions="\n\n".join(call_of_stage(stage, "", "Plan()._then")
                               for stage in sources).rstrip())
 

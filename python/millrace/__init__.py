@@ -16,7 +16,7 @@ NumPy alone.
 """
 from __future__ import annotations
 
-from . import _core, _sources
+from . import _core, recipes, testing
 from ._files import get_include, get_library
 from ._sources import *
 from ._stages import *
@@ -25,9 +25,21 @@ from .context import Context, default_context
 from .errors import *
 from .launcher import Launcher, detect_launcher
 from .loader import Field, Loader
-from .ops import BatchOp, BatchRows, Rows, RunOp, batch_op, field, op
+from .ops import BatchOp, BatchRows, FieldSpec, Rows, RunOp, batch_op, field, op
 from .plan import Plan, load
 from .sources import Memory, PushSource, memory, push
 from .writing import ConvertReport, TFRecordWriter, convert
 
 __version__: str = _core.version()
+
+__all__ = [
+    "Batch", "BatchOp", "BatchRows", "Context", "ConvertReport", "Field", "FieldSpec", "Launcher",
+    "Loader", "Memory", "Plan", "PushSource", "Rows", "RunOp", "TFRecordWriter", "batch_op",
+    "convert", "default_context", "detect_launcher", "field", "get_include", "get_library", "load",
+    "memory", "op", "push", "recipes", "testing",
+]
+from . import _sources, _stages, errors  # noqa: E402
+
+__all__ += _sources.__all__
+__all__ += _stages.__all__
+__all__ += errors.__all__

@@ -1,11 +1,12 @@
 """The ways in which a plan's batches reach a program: the last method of a chain."""
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Callable, Iterable
+from typing import TYPE_CHECKING, Any, Callable, Iterable, cast
 
 if TYPE_CHECKING:
     from .context import Context
     from .loader import Keys, Loader
+    from .plan import Plan
 
 
 class SinkMethods:
@@ -17,7 +18,7 @@ class SinkMethods:
         """Returns a Loader of NumPy arrays: of Batch, a mapping; with a name as `keys`, of arrays;
         with several, of tuples of arrays."""
         from .loader import Loader
-        return Loader(self, keys, **options)
+        return Loader(cast("Plan", self), keys, **options)
 
     def torch(self, keys: Keys = None, *, layout: str | None = None, last: str = "trim",
               **options: Any) -> Any:
@@ -58,7 +59,7 @@ class SinkMethods:
         """Returns the text of `millrace explain`: the plan, the rules that were applied to it, and
         what the opened files hold. With rank=-1 the files stay closed."""
         from .loader import explain
-        return explain(self, context, rank, world, **options)
+        return explain(cast("Plan", self), context, rank, world, **options)
 
 
 def gather(batch: Any, keys: Keys, names: Iterable[str], convert: Callable[[Any, str], Any]) -> Any:

@@ -8,8 +8,8 @@ from typing import Iterable
 from .plan import Plan
 
 __all__ = [
-    "tfrecord", "text", "csv", "tar", "idx", "fixed_length", "image_folder", "memory", "range",
-    "push", "concatenate", "mix", "zip",
+    "tfrecord", "text", "csv", "tar", "idx", "fixed_length", "image_folder", "range",
+    "concatenate", "mix", "zip",
 ]
 
 

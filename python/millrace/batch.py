@@ -43,6 +43,10 @@ class Batch(_core.Batch):
         return pandas.DataFrame({name: _cells(self[name]) for name in self.names
                                  if len(self[name]) == self.rows})
 
+    def _repr_html_(self) -> str:
+        from millrace._html import html_of
+        return html_of(self)
+
     def __repr__(self) -> str:
         shapes = ", ".join(f"{name}: {value.dtype}{list(value.shape)}"
                            for name, value in self.items())

@@ -31,4 +31,5 @@ class JaxLoader(Loader):
     def _put(self, array: Any) -> Any:
         if self._sharding is None:
             return jax.device_put(array)
-        return jax.make_array_from_process_local_data(self._sharding, array)
+        make: Any = jax.make_array_from_process_local_data
+        return make(self._sharding, array)

@@ -50,7 +50,8 @@ class Loader:
     prefetch: the number of batches made ahead; None: as the plan says.
     cpu_budget: the most workers at a time; None: all of the context's.
     index_folder: the folder of indexes; None: the cache folder.
-    progress: is called with (done bytes, total bytes) while files are indexed.
+    progress: is called with (done bytes, total bytes) while files are indexed. True shows a bar of
+        tqdm, which must be installed.
     writable: False if arrays are read-only.
     repeat: False if a plan without a `repeat` stage ends behind its epoch.
 
@@ -63,7 +64,7 @@ class Loader:
                  context: Optional[Context] = None, quarantine: Optional[str] = None,
                  prefetch: Optional[int] = None, cpu_budget: Optional[int] = None,
                  index_folder: Optional[str] = None,
-                 progress: Optional[Callable[[int, int], Any]] = None, writable: bool = True,
+                 progress: Union[None, bool, Callable[[int, int], Any]] = None, writable: bool = True,
                  repeat: bool = True) -> None:
         if last not in ("pad", "trim"):
             raise ValueError(
@@ -78,7 +79,7 @@ class Loader:
         self._ranks = None if rank is None else (rank, world)
         self._context = context
         self._writable = writable
-        self._progress = progress
+        self._progress = _bar() if progress is True else progress or None
         self._options: Dict[str, Any] = {
             "quarantine": quarantine, "prefetch": prefetch or 0, "cpu_budget": cpu_budget or 0,
             "index_folder": index_folder}
@@ -109,11 +110,14 @@ class Loader:
         rank, world = self._find_ranks()
         context = self._context or default_context()
         attached = self.plan._attached
-        return _core.Loader(
-            self.plan.core(), context._core, rank=rank, world=world, token=self._token,
-            force=self._force, trim=self._last == "trim", readonly=not self._writable,
-            progress=self._progress, push=attached.push, memory=attached.memory or None,
-            ops=table_of(attached.ops), **self._options)
+        try:
+            return _core.Loader(
+                self.plan.core(), context._core, rank=rank, world=world, token=self._token,
+                force=self._force, trim=self._last == "trim", readonly=not self._writable,
+                progress=self._progress, push=attached.push, memory=attached.memory or None,
+                ops=table_of(attached.ops), **self._options)
+        except PlanError as error:
+            raise self.plan._placed(error) from None
 
     def _find_ranks(self) -> Tuple[int, int]:
         if self._ranks is not None:
@@ -314,6 +318,20 @@ class Loader:
         return f"<{type(self).__name__}, {state}: {self.plan!r}>"
 
 
+def _bar() -> Callable[[int, int], Any]:
+    """Returns a function that shows the progress of indexing as a bar of tqdm."""
+    from tqdm.auto import tqdm
+    bars: list[Any] = []
+
+    def show(done: int, total: int) -> None:
+        if not bars:
+            bars.append(tqdm(total=total, unit="B", unit_scale=True, desc="indexing"))
+        bars[0].update(done - bars[0].n)
+        if done >= total:
+            bars[0].close()
+    return show
+
+
 def _repeated(plan: Plan) -> Plan:
     """Returns the plan, repeated for ever behind its batches where it may be."""
     if plan.ops_of_stages.isdisjoint(("repeat", "push")):
@@ -335,7 +353,7 @@ def _epochs_of(plan: Plan) -> Tuple[bool, Optional[int]]:
 def explain(plan: Plan, context: Optional[Context], rank: int, world: int, **options: Any) -> str:
     """Returns the text of `millrace explain` (Plan.explain)."""
     attached = plan._attached
-    return _core.explain(  # type: ignore[no-any-return]
+    return _core.explain(
         plan.core(), (context or default_context())._core, rank=rank, world=world,
         push=attached.push, memory=attached.memory or None, ops=table_of(attached.ops), **options)
 

@@ -4,6 +4,8 @@ They run in the pipeline's threads, one at a time, since Python has one lock. Th
 depend on the sample alone, never on threads or ranks, so that a run can be repeated and resumed.
 """
 
+from __future__ import annotations
+
 from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Optional, Sequence, Tuple, Union
 
 from millrace import _core
@@ -188,6 +190,11 @@ class RunOp:
         table.add_run(self.name, self.version, lambda view: _none(function(Rows(view))),
                       self.reads, self.writes, self.removes, self.rows)
 
+    def in_runs_of(self, rows: int) -> RunOp:
+        """Returns the same op, which would rather get so many samples at once."""
+        return RunOp(self.function, self.name, self.version, self.reads, self.writes, self.removes,
+                     rows)
+
     def __reduce__(self) -> str:  # by its name in its module
         return self.function.__qualname__
 
@@ -209,6 +216,10 @@ class BatchOp:
         function = self.function
         table.add_batch(self.name, self.version, lambda view: _none(function(BatchRows(view))),
                         self.group_rows)
+
+    def in_runs_of(self, rows: int) -> BatchOp:
+        """Returns itself: it gets whole batches."""
+        return self
 
     def __reduce__(self) -> str:  # by its name in its module
         return self.function.__qualname__

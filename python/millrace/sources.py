@@ -60,16 +60,21 @@ class PushSource:
             self.fail(error)
 
 
-def memory(records: Union[Memory, Iterable[Any]], *, stage: str = "memory") -> Plan:
-    """Records in memory: a Memory, or records of which copies are made.
+def memory(records: Union[None, Memory, Iterable[Any]] = None, *, stage: str = "memory") -> Plan:
+    """Records in memory: a Memory, or records of which copies are made. Without any the plan cannot
+    be opened.
 
     stage: the stage's name; each memory stage of a plan has its own.
     """
+    if records is None:
+        return _sources.memory(stage=stage)
     held = records if isinstance(records, Memory) else Memory(records)
     return _sources.memory(stage=stage)._attach(memory={stage: held})
 
 
-def push(source: PushSource, *, stage: str = "push") -> Plan:
+def push(source: Optional[PushSource] = None, *, stage: str = "push") -> Plan:
     """The records of a PushSource, once: no `repeat`, `global_shuffle` or materialized filter may
-    follow."""
+    follow. Without a source the plan cannot be opened."""
+    if source is None:
+        return _sources.push(stage=stage)
     return _sources.push(stage=stage)._attach(push=source._core)

@@ -38,32 +38,21 @@ class _Stream(IterableDataset):  # type: ignore[type-arg]
             yield gather(batch, self._keys, batch.names, self._convert)
 
 
-class _Sampler:
-    """Where frameworks look for set_epoch."""
-
-    def __init__(self, loader: Loader) -> None:
-        self._loader = loader
-        self.sampler = self
-
-    def set_epoch(self, epoch: int) -> None:
-        self._loader.set_epoch(epoch)
-
-
 class TorchLoader(DataLoader):  # type: ignore[type-arg]
     """A torch DataLoader whose batches the pipeline has made: it needs no workers of its own.
 
-    It reads this rank's rows, has set_epoch, state_dict and load_state_dict, and is taken as it is
-    by Lightning, Accelerate, transformers and Ray.
+    It reads this rank's rows, goes on to the next epoch by itself, has set_epoch, state_dict and
+    load_state_dict, and is taken as it is by Lightning and Accelerate. It has no sampler with
+    set_epoch on purpose: behind a checkpoint Lightning would call that with the wrong epoch.
     """
 
     # Accelerate takes it as it is, and saves its state.
     _is_accelerate_prepared = True
+    use_stateful_dataloader = True
 
     def __init__(self, loader: Loader, keys: Keys, convert: Any) -> None:
         super().__init__(_Stream(loader, keys, convert), batch_size=None, num_workers=0)
-        object.__setattr__(self, "loader", loader)
-
-    loader: Loader
+        self.loader = loader
 
     def __iter__(self) -> Any:
         return _with_accelerate(self, iter(self.dataset))
@@ -121,6 +110,4 @@ def make_loader(plan: Any, keys: Keys, *, layout: str | None, **options: Any) ->
     """Makes the loader of Plan.torch."""
     if layout not in (None, "channels_last"):
         raise ValueError(f"layout is {layout!r}, not 'channels_last'")
-    loader = Loader(plan, **options)
-    torch_loader = TorchLoader(loader, keys, _channels_last if layout else tensor_of)
-    return torch_loader
+    return TorchLoader(Loader(plan, **options), keys, _channels_last if layout else tensor_of)

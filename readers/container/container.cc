@@ -1,11 +1,13 @@
 #include "readers/container.h"
 
+#include <algorithm>
 #include <array>
 
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
 #include "base/text.h"
 #include "readers/container/container.h"
+#include "readers/foreign_kind.h"
 #include "readers/inflate/byte_source.h"
 
 namespace millrace::readers {
@@ -99,13 +101,31 @@ absl::Status CheckPlain(const RandomAccessFile& file, const WalkOptions& options
                                     " stream; compression is \"none\""));
 }
 
-absl::StatusOr<uint64_t> BeginOfText(const RandomAccessFile& file, const WalkOptions& options) {
+namespace {
+
+bool IsControl(char c) { return c >= 0 && c < ' ' && (c < '\t' || c > '\r'); }
+
+// The fault of a file of lines or rows by its first bytes; "" if there is none.
+std::string WhyNoLines(std::string_view first, ContainerKind kind) {
+  const bool is_csv = kind == ContainerKind::kCsv;
+  const bool is_page = IsPage(first);
+  if (is_page && !is_csv) return "";  // lines of HTML are lines
+  const std::string_view why = is_page ? std::string_view() : WhyNotText(first);
+  if (!why.empty()) return std::string(why);
+  const bool is_foreign = is_page || std::ranges::any_of(first, IsControl);
+  const std::string but = is_foreign ? ButForeign(first) : "";
+  return but.empty() ? "" : absl::StrCat("not ", is_csv ? "CSV" : "text", but);
+}
+
+}  // namespace
+
+absl::StatusOr<uint64_t> BeginOfText(const RandomAccessFile& file, const WalkOptions& options,
+                                     ContainerKind kind) {
   MILLRACE_RETURN_IF_ERROR(CheckPlain(file, options));
   std::array<std::byte, kTellingTextBytes> bytes = {};
   MILLRACE_ASSIGN_OR_RETURN(const size_t got, file.ReadAt(0, bytes));
   const std::string_view first(reinterpret_cast<const char*>(bytes.data()), got);
-  // Lines of HTML are lines.
-  const std::string_view why = IsHtml(first) ? std::string_view() : WhyNotText(first);
+  const std::string why = WhyNoLines(first, kind);
   if (why.empty()) return ByteOrderMarkBytes(first);
   return DamagedRecord(file.path(), RecordRef(), RecordErrorReason::kExample, why);
 }

@@ -147,11 +147,11 @@ class Conversion {
         "convert 5 ", static_cast<int>(options_.on_damage), " ",
         options_.check_images ? static_cast<int>(*options_.check_images) : -1, " ",
         ToAbsl(ConvertFormatName(options_.from)), " ", ToAbsl(ConvertFormatName(options_.to)), " ",
-        input_->Identity(), " ", ToString(options_.container), " ", ToString(options_.schema), "\n",
-        options_.feature, "\n", options_.image_feature, "\n",
-        internal::Recodes(options_) ? options_.codec->recoding() : "", "\n", options_.num_shards,
-        " ", optional(options_.shuffle_seed), " ", optional(options_.label), " ",
-        ToAbsl(CompressionName(options_.compression)), " ", options_.compression_level);
+        input_->Identity(), " ", ToString(options_.container), " ", ToString(options_.schema),
+        options_.allow_nan ? " nan" : "", "\n", options_.feature, "\n", options_.image_feature,
+        "\n", internal::Recodes(options_) ? options_.codec->recoding() : "", "\n",
+        options_.num_shards, " ", optional(options_.shuffle_seed), " ", optional(options_.label),
+        " ", ToAbsl(CompressionName(options_.compression)), " ", options_.compression_level);
     for (const auto& [name, new_name] : options_.features) {
       absl::StrAppend(&text, "\n", name, "\n", new_name);
     }

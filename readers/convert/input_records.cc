@@ -93,7 +93,7 @@ class RecordInput final : public ConvertInput {
       if (!options.schema.empty()) schema_.push_back({.name = kTarKey});
       schema_.insert(schema_.end(), options.schema.begin(), options.schema.end());
     } else if (options.from == ConvertFormat::kJsonLines) {
-      parser = MakeJsonParser(options.schema);
+      parser = MakeJsonParser(options.schema, options.allow_nan);
       schema_ = options.schema;
     } else {
       parser = MakeBytesParser(options.feature);
@@ -177,22 +177,56 @@ absl::Status AtFile(absl::Status status, const std::string& file) {
   return status;
 }
 
-// Opens the files without those that hold no record for damage, whose errors go to `damaged`.
-absl::StatusOr<std::unique_ptr<RecordSource>> OpenUndamaged(const std::vector<std::string>& files,
-                                                            const RecordSourceOptions& options,
-                                                            std::vector<absl::Status>& damaged) {
-  auto source = RecordSource::Open(files, options);
-  if (source.ok() || !absl::IsDataLoss(source.status()) || files.size() == 1) return source;
-  std::vector<std::string> good;
-  for (const std::string& file : files) {  // the indexes of good ones are kept
-    const absl::Status status = RecordSource::Open({file}, options).status();
-    if (absl::IsDataLoss(status)) {
-      damaged.push_back(AtFile(status, file));
-    } else {
-      good.push_back(file);
+// True for an error that is one of the file, so that others may have errors of their own.
+bool IsOfFile(const absl::Status& status) {
+  return absl::IsInvalidArgument(status) || absl::IsNotFound(status) ||
+         absl::IsPermissionDenied(status) || absl::IsFailedPrecondition(status);
+}
+
+// The files that are not opened, and why.
+struct BadFiles {
+  std::vector<absl::Status> damaged;   // that hold no record for damage
+  std::vector<absl::Status> unusable;  // that end every run
+};
+
+// The error of a run that unusable files end; tells all of them, the damaged ones too.
+absl::Status TellAll(const BadFiles& bad, const ConvertOptions& options) {
+  if (options.tell_bad) {
+    for (const auto* const errors : {&bad.damaged, &bad.unusable}) {
+      for (const absl::Status& error : *errors) options.tell_bad(error);
     }
   }
-  if (good.empty() || damaged.empty()) return source;
+  const absl::Status& first = bad.unusable.front();
+  const size_t others = bad.damaged.size() + bad.unusable.size() - 1;
+  if (others == 0) return first;
+  return absl::Status(first.code(), absl::StrCat(first.message(), " (and ", others, " more of ",
+                                                 options.files.size(), " files)"));
+}
+
+// Opens the files without those that hold no record for damage, whose errors go to `damaged`.
+absl::StatusOr<std::unique_ptr<RecordSource>> OpenUndamaged(const ConvertOptions& convert,
+                                                            const RecordSourceOptions& options,
+                                                            std::vector<absl::Status>& damaged) {
+  auto source = RecordSource::Open(convert.files, options);
+  const bool is_of_file = IsOfFile(source.status()) || absl::IsDataLoss(source.status());
+  if (source.ok() || !is_of_file || convert.files.size() == 1) return source;
+  std::vector<std::string> good;
+  BadFiles bad;
+  for (const std::string& file : convert.files) {  // the indexes of good ones are kept
+    const absl::Status status = RecordSource::Open({file}, options).status();
+    if (status.ok()) {
+      good.push_back(file);
+    } else if (absl::IsDataLoss(status)) {
+      bad.damaged.push_back(AtFile(status, file));
+    } else if (IsOfFile(status)) {
+      bad.unusable.push_back(status);
+    } else {
+      return status;
+    }
+  }
+  if (!bad.unusable.empty()) return TellAll(bad, convert);
+  if (good.empty() || bad.damaged.empty()) return source;
+  damaged = std::move(bad.damaged);
   return RecordSource::Open(good, options);
 }
 
@@ -216,7 +250,7 @@ absl::StatusOr<std::unique_ptr<ConvertInput>> OpenRecordInput(const ConvertOptio
     source.cache_bytes = std::min(kMaxCacheBytes, static_cast<size_t>(options.max_memory_bytes));
   }
   std::vector<absl::Status> damaged;
-  MILLRACE_ASSIGN_OR_RETURN(auto records, OpenUndamaged(options.files, source, damaged));
+  MILLRACE_ASSIGN_OR_RETURN(auto records, OpenUndamaged(options, source, damaged));
   auto input = std::make_unique<RecordInput>(std::move(records), std::move(damaged));
   input->MakeParsers(options, as_samples);
   return input;

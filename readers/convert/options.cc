@@ -91,6 +91,9 @@ absl::Status CheckContainer(const ConvertOptions& options) {
 
 absl::Status CheckSchema(const ConvertOptions& options) {
   const ConvertFormat from = options.from;
+  if (options.allow_nan && from != ConvertFormat::kJsonLines) {
+    return Bad("allow_nan: of jsonl that is read, not of ", NameOf(from));
+  }
   const bool reads = IsText(from) || from == ConvertFormat::kTar;
   if (IsText(from) && options.schema.empty()) {
     return Bad("schema: needed to read ", NameOf(from),

@@ -68,11 +68,8 @@ class ExampleParser final : public RecordParser {
   const std::vector<std::string> taken_;
 };
 
-ParseFieldsOptions OptionsOf(RecordFormat format, const std::vector<ConvertFeature>& schema,
-                             char delimiter) {
-  ParseFieldsOptions options;
-  options.format = format;
-  options.delimiter = delimiter;
+ParseFieldsOptions WithFeatures(ParseFieldsOptions options,
+                                const std::vector<ConvertFeature>& schema) {
   for (const ConvertFeature& feature : schema) {
     FeatureSpec& spec = options.features.emplace_back();
     spec.key = feature.name;
@@ -92,10 +89,10 @@ SampleFeature Move(const std::string& name, DType dtype, RecordField& field) {
 
 class FieldParser final : public RecordParser {
  public:
-  FieldParser(RecordFormat format, std::vector<ConvertFeature> schema,
-              std::span<const int64_t> cells, char delimiter)
+  FieldParser(std::vector<ConvertFeature> schema, ParseFieldsOptions options,
+              std::span<const int64_t> cells = {})
       : schema_(std::move(schema)),
-        options_(OptionsOf(format, schema_, delimiter)),
+        options_(WithFeatures(std::move(options), schema_)),
         cells_(cells),
         reader_(MakeFieldReader(options_)) {}
 
@@ -132,9 +129,11 @@ absl::Status AddMember(const TarMember& member, Sample& sample) {
     return absl::OkStatus();
   }
   int64_t label = 0;
-  const std::string_view text = TrimBlanks(member.bytes);
-  if (const char* const wrong = ParseInt(text, &label); wrong != nullptr) {
-    return absl::InvalidArgumentError(absl::StrCat("member 'cls': ", QuotedText(text), " ", wrong));
+  const absl::StatusOr<std::string_view> text = NumberInFile(member.bytes);
+  if (!text.ok()) return Annotate(text.status(), "member 'cls'");
+  if (const char* const wrong = ParseInt(*text, &label); wrong != nullptr) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("member 'cls': ", QuotedText(*text), " ", wrong));
   }
   feature.values = std::vector<int64_t>{label};
   return absl::OkStatus();
@@ -144,8 +143,9 @@ class TarParser final : public RecordParser {
  public:
   explicit TarParser(std::vector<ConvertFeature> schema) {
     if (schema.empty()) return;
-    declared_ = std::make_unique<FieldParser>(RecordFormat::kTar, std::move(schema),
-                                              std::span<const int64_t>(), ',');
+    ParseFieldsOptions options;
+    options.format = RecordFormat::kTar;
+    declared_ = std::make_unique<FieldParser>(std::move(schema), std::move(options));
   }
 
   absl::Status Parse(std::string_view payload, RunArena& arena,
@@ -186,12 +186,18 @@ std::unique_ptr<const RecordParser> MakeExampleParser(std::vector<std::string> t
 
 std::unique_ptr<const RecordParser> MakeCsvParser(std::vector<ConvertFeature> schema,
                                                   std::span<const int64_t> cells, char delimiter) {
-  return std::make_unique<FieldParser>(RecordFormat::kCsv, std::move(schema), cells, delimiter);
+  ParseFieldsOptions options;
+  options.format = RecordFormat::kCsv;
+  options.delimiter = delimiter;
+  return std::make_unique<FieldParser>(std::move(schema), std::move(options), cells);
 }
 
-std::unique_ptr<const RecordParser> MakeJsonParser(std::vector<ConvertFeature> schema) {
-  return std::make_unique<FieldParser>(RecordFormat::kJson, std::move(schema),
-                                       std::span<const int64_t>(), ',');
+std::unique_ptr<const RecordParser> MakeJsonParser(std::vector<ConvertFeature> schema,
+                                                   bool allow_nan) {
+  ParseFieldsOptions options;
+  options.format = RecordFormat::kJson;
+  options.allow_nan = allow_nan;
+  return std::make_unique<FieldParser>(std::move(schema), std::move(options));
 }
 
 std::unique_ptr<const RecordParser> MakeTarParser(std::vector<ConvertFeature> schema) {

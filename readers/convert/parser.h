@@ -41,8 +41,9 @@ std::unique_ptr<const RecordParser> MakeExampleParser(std::vector<std::string> t
 // schema are the columns, and outlives it.
 std::unique_ptr<const RecordParser> MakeCsvParser(std::vector<ConvertFeature> schema,
                                                   std::span<const int64_t> cells, char delimiter);
-// A line of JSON.
-std::unique_ptr<const RecordParser> MakeJsonParser(std::vector<ConvertFeature> schema);
+// A line of JSON; `allow_nan` as in ParseFieldsOptions.
+std::unique_ptr<const RecordParser> MakeJsonParser(std::vector<ConvertFeature> schema,
+                                                   bool allow_nan);
 // A sample of a tar, its key first. An empty schema: all members.
 std::unique_ptr<const RecordParser> MakeTarParser(std::vector<ConvertFeature> schema);
 

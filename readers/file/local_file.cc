@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/local_path.h"
 #include "base/status.h"
+#include "base/text.h"
 #include "readers/file/read_front.h"
 
 namespace millrace::readers {
@@ -178,6 +179,15 @@ absl::StatusOr<std::string> ReadWholeFile(const std::string& path, uint64_t max_
   }
   bytes.resize(have);
   return bytes;
+}
+
+absl::StatusOr<std::string> ReadTextFile(const std::string& path, uint64_t max_bytes) {
+  MILLRACE_ASSIGN_OR_RETURN(std::string text, ReadWholeFile(path, max_bytes));
+  if (const std::string_view why = WhyNotText(text); !why.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat(path, ": ", ToAbsl(why)));
+  }
+  text.erase(0, ByteOrderMarkBytes(text));
+  return text;
 }
 
 }  // namespace millrace::readers

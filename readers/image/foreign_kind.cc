@@ -12,13 +12,14 @@ struct Magic {
   std::string_view bytes;
   std::string_view kind;
 };
+constexpr std::string_view kXml = "<?xml";
 constexpr std::array<Magic, 6> kMagics = {{
     {"PK\x03\x04", "a zip archive"},
     {"PAR1", "a Parquet file"},
     {"\x89HDF\r\n\x1a\n", "an HDF5 file"},
     {"\x93NUMPY", "a NumPy array"},
     {"7z\xbc\xaf\x27\x1c", "a 7z archive"},
-    {"<?xml", "an XML document, perhaps what a server said instead"},
+    {kXml, "an XML document, perhaps what a server said instead"},
 }};
 
 }  // namespace
@@ -33,7 +34,10 @@ std::string_view ForeignKind(std::string_view first) {
   return GuessImageFormat(first);
 }
 
+bool IsPage(std::string_view first) { return IsHtml(first) || first.starts_with(kXml); }
+
 std::string ButForeign(std::string_view first) {
+  if (first.empty()) return ", but empty";
   const std::string_view kind = ForeignKind(first);
   return kind.empty() ? std::string() : std::string(", but ").append(kind);
 }

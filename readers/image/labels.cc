@@ -94,20 +94,19 @@ absl::StatusOr<LabelOf> NumberClasses(const std::vector<std::string>& class_name
   return label_of;
 }
 
-// Tells of folders that count as classes and have no image.
-void TellEmpty(const ImageListing& listing, const LabelOf& label_of,
-               const std::set<std::string_view>& named, const ImageLabelOptions& options,
-               std::string_view root) {
-  if (!options.warn || !IsInFolder(listing.paths[0])) return;
+// Tells of classes that have no image, with an empty folder or without one.
+void TellEmpty(const std::vector<std::string>& class_names, const std::set<std::string_view>& named,
+               const ImageLabelOptions& options, std::string_view root) {
+  if (!options.warn) return;
   std::vector<std::string> empty;
-  for (const std::string& folder : listing.folders) {
-    const auto it = label_of.find(folder);
-    if (it == label_of.end() || named.contains(folder)) continue;
-    empty.push_back(absl::StrCat("'", folder, "' (label ", it->second, ")"));
+  for (size_t label = 0; label < class_names.size(); ++label) {
+    if (named.contains(class_names[label])) continue;
+    empty.push_back(absl::StrCat("'", class_names[label], "' (label ", label, ")"));
   }
   if (empty.empty()) return;
-  options.warn(absl::StrCat(ToAbsl(root), ": ", empty.size(), " of ", label_of.size(), " classes ",
-                            empty.size() == 1 ? "has" : "have", " no images: ", FirstNames(empty)));
+  options.warn(absl::StrCat(ToAbsl(root), ": ", empty.size(), " of ", class_names.size(),
+                            " classes ", empty.size() == 1 ? "has" : "have",
+                            " no images: ", FirstNames(empty)));
 }
 
 }  // namespace
@@ -150,7 +149,7 @@ absl::StatusOr<PathLabels> LabelImages(const ImageListing& listing,
   const std::set<std::string_view> named = NamedClasses(listing.paths);
   result.class_names = ClassNames(listing, options, named);
   MILLRACE_ASSIGN_OR_RETURN(const LabelOf label_of, NumberClasses(result.class_names, named, root));
-  TellEmpty(listing, label_of, named, options, root);
+  TellEmpty(result.class_names, named, options, root);
   result.labels.reserve(listing.paths.size());
   for (const std::string& path : listing.paths) {
     result.labels.push_back(label_of.at(ClassOf(path)));
@@ -189,11 +188,8 @@ namespace millrace::readers {
 
 absl::StatusOr<std::vector<std::string>> ReadClassNames(const std::string& file) {
   constexpr uint64_t kMaxBytes = uint64_t{16} << 20;
-  MILLRACE_ASSIGN_OR_RETURN(const std::string text, ReadWholeFile(file, kMaxBytes));
-  if (const std::string_view why = WhyNotText(text); !why.empty()) {
-    return absl::InvalidArgumentError(absl::StrCat(file, ": ", ToAbsl(why)));
-  }
-  std::string_view rest = std::string_view(text).substr(ByteOrderMarkBytes(text));
+  MILLRACE_ASSIGN_OR_RETURN(const std::string text, ReadTextFile(file, kMaxBytes));
+  std::string_view rest = text;
   rest = rest.substr(0, rest.find_last_not_of("\r\n") + 1);  // npos + 1 is 0
   std::vector<std::string> names;
   std::set<std::string_view> seen;

@@ -28,12 +28,9 @@ std::string FromFolderOf(const std::string& list, std::string_view name) {
 }  // namespace
 
 absl::StatusOr<std::vector<ListedName>> ReadNameList(const std::string& path) {
-  MILLRACE_ASSIGN_OR_RETURN(const std::string text, ReadWholeFile(path, kMaxListBytes));
+  MILLRACE_ASSIGN_OR_RETURN(const std::string text, ReadTextFile(path, kMaxListBytes));
   std::vector<ListedName> names;
-  if (const std::string_view why = WhyNotText(text); !why.empty()) {
-    return absl::InvalidArgumentError(absl::StrCat(path, ": ", ToAbsl(why)));
-  }
-  std::string_view rest = std::string_view(text).substr(ByteOrderMarkBytes(text));
+  std::string_view rest = text;
   for (size_t number = 1; !rest.empty(); ++number) {
     const std::string_view name = Trim(TakeLine(rest));
     if (name.empty() || name.starts_with('#')) continue;

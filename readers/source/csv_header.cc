@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <optional>
+#include <set>
 #include <string_view>
 #include <utility>
 
@@ -13,6 +14,7 @@
 #include "base/status.h"
 #include "base/text.h"
 #include "readers/parallel/parallel.h"
+#include "readers/scan.h"
 #include "readers/text/csv_row.h"
 #include "readers/text/number_text.h"
 
@@ -142,6 +144,12 @@ absl::Status CheckAlike(const std::vector<std::string>& files,
   return absl::OkStatus();
 }
 
+// "'a' is there 2 times" for each name that is.
+std::string Doubled(const std::vector<std::string>& names) {
+  const std::set<std::string> each(names.begin(), names.end());
+  return Difference(names, {each.begin(), each.end()}).Text(/*allow_more=*/false);
+}
+
 bool IsInOrder(const CellOrder& order) {
   for (size_t i = 1; i < order.size(); ++i) {
     if (order[i] != static_cast<int64_t>(i) - 1) return false;
@@ -165,7 +173,10 @@ absl::StatusOr<std::vector<std::string>> ReadCsvHeader(const RandomAccessFile& f
       return absl::InvalidArgumentError(
           absl::StrCat(file.path(), ": header: more than ", kMostBytes, " bytes"));
     }
-    if (text.empty()) return std::vector<std::string>();
+    if (text.empty()) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          file.path(), ": header: there is no row, and the first one is to name the columns"));
+    }
     auto names = NamesOf(text.substr(0, end), delimiter);
     if (names.ok()) return names;
     return absl::InvalidArgumentError(
@@ -191,10 +202,10 @@ absl::StatusOr<CellOrder> MatchHeader(const std::string& file,
 
 absl::StatusOr<std::vector<CellOrder>> MatchHeaders(
     const std::vector<std::string>& files, const CsvColumns& wanted, int threads,
-    const std::function<std::shared_ptr<const RandomAccessFile>(size_t)>& open) {
+    const std::function<absl::StatusOr<std::vector<std::string>>(size_t)>& read) {
   std::vector<std::vector<std::string>> names(files.size());
   MILLRACE_RETURN_IF_ERROR(ParallelFor(files.size(), threads, [&](size_t i, size_t) {
-    auto found = ReadCsvHeader(*open(i), wanted.delimiter);
+    auto found = read(i);
     if (found.ok()) names[i] = *std::move(found);
     return found.status();
   }));
@@ -208,6 +219,22 @@ absl::StatusOr<std::vector<CellOrder>> MatchHeaders(
   }
   if (std::ranges::all_of(orders, IsInOrder)) orders.clear();
   return orders;
+}
+
+absl::Status SameColumns::Check(const std::string& file,
+                                const absl::StatusOr<std::vector<std::string>>& names) {
+  MILLRACE_RETURN_IF_ERROR(names.status());
+  if (const std::string doubled = Doubled(*names); !doubled.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(file, ": header: ", doubled, ". It names ", ListOf(*names)));
+  }
+  if (first_.empty()) {
+    first_file_ = file;
+    first_ = *names;
+  }
+  const std::string wrong = Difference(*names, first_).Text(/*allow_more=*/false);
+  if (wrong.empty()) return absl::OkStatus();
+  return WrongNames(file, wrong, *names, first_, absl::StrCat(", as ", first_file_));
 }
 
 }  // namespace millrace::readers

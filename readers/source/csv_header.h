@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <functional>
-#include <memory>
 #include <string>
 #include <vector>
 
@@ -19,13 +18,13 @@
 
 namespace millrace::readers {
 
-// The number of cells in a row, and then which of them each wanted column is. Empty: the file has
-// no rows.
+// The number of cells in a row, and then which of them each wanted column is. Empty: the row of
+// names is lost.
 using CellOrder = std::vector<int64_t>;
 
 // The names in the first row of `file` (inflated bytes), without quotes, and without blanks around
-// those that have no quotes; blank lines in front of it are no row. None: there is no row.
-//   INVALID_ARGUMENT  the row has more than 16 MiB, or is none
+// those that have no quotes; blank lines in front of it are no row.
+//   INVALID_ARGUMENT  there is no row, or it has more than 16 MiB, or is none
 //   other             the file cannot be read
 absl::StatusOr<std::vector<std::string>> ReadCsvHeader(const RandomAccessFile& file,
                                                        char delimiter);
@@ -38,10 +37,10 @@ absl::StatusOr<CellOrder> MatchHeader(const std::string& file,
                                       const CsvColumns& wanted);
 
 // The same of all `files`, by `threads` threads; empty where all of them have the wanted columns in
-// their order and no others. `open` returns a file by its number.
+// their order and no others. `read` returns the names of a file by its number; none: they are lost.
 absl::StatusOr<std::vector<CellOrder>> MatchHeaders(
     const std::vector<std::string>& files, const CsvColumns& wanted, int threads,
-    const std::function<std::shared_ptr<const RandomAccessFile>(size_t)>& open);
+    const std::function<absl::StatusOr<std::vector<std::string>>(size_t)>& read);
 
 }  // namespace millrace::readers
 

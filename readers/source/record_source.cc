@@ -264,11 +264,25 @@ absl::Status CheckDaliIndex(const std::vector<std::string>& files,
 absl::StatusOr<std::vector<CellOrder>> MatchHeaders(const std::vector<std::string>& files,
                                                     const std::vector<Shard>& shards,
                                                     const RecordSourceOptions& options) {
-  if (!options.container.has_header || options.ignore_header_names) {
-    return std::vector<CellOrder>();
+  if (!options.container.has_header) return std::vector<CellOrder>();
+  WalkOptions walk;
+  walk.plain = false;
+  const auto read = [&](size_t i) -> absl::StatusOr<std::vector<std::string>> {
+    const Shard& shard = shards[i];
+    // Where the begin is lost, or is none of text, the file's records tell that.
+    const bool is_lost = !shard.lost.empty() && shard.lost.front().begin == 0;
+    if (is_lost || !BeginOfText(*shard.file, walk, ContainerKind::kCsv).ok()) {
+      return std::vector<std::string>();
+    }
+    return ReadCsvHeader(*shard.file, options.container.delimiter);
+  };
+  if (!options.ignore_header_names) {
+    return MatchHeaders(files, options.columns, options.threads, read);
   }
-  return MatchHeaders(files, options.columns, options.threads,
-                      [&](size_t i) { return shards[i].file; });
+  for (size_t i = 0; i < shards.size(); ++i) {
+    if (shards[i].index.num_records() == 0) MILLRACE_RETURN_IF_ERROR(read(i).status());
+  }
+  return std::vector<CellOrder>();
 }
 
 }  // namespace

@@ -108,15 +108,18 @@ class TarFieldReader final : public FieldReader {
       if (std::ranges::count(members, extension, &TarMember::extension) > 1) {
         return absl::InvalidArgumentError(absl::StrCat(where, " is there twice"));
       }
-      const FeatureSpec& spec = features_[feature];
-      const bool is_bytes = spec.dtype == DType::kBytes;
-      std::string_view text = found->bytes;
-      if (!is_bytes) text = TrimBlanks(text.substr(ByteOrderMarkBytes(text)));
-      return Annotate(AddText(spec, text, field), where);
+      return Annotate(AddMember(features_[feature], found->bytes, field), where);
     }
     const FeatureSpec& spec = features_[feature];
     const bool may_miss = spec.has_default || IsRagged(spec);
     return may_miss ? absl::OkStatus() : Missing(spec, members);
+  }
+
+  static absl::Status AddMember(const FeatureSpec& spec, std::string_view bytes,
+                                RecordField& field) {
+    if (spec.dtype == DType::kBytes) return AddText(spec, bytes, field);
+    MILLRACE_ASSIGN_OR_RETURN(const std::string_view text, NumberInFile(bytes));
+    return AddText(spec, text, field);
   }
 
   static absl::Status Missing(const FeatureSpec& spec, std::span<const TarMember> members) {

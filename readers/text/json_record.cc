@@ -176,7 +176,9 @@ class JsonReader {
     } else if (At('-') || (p_ != end_ && IsDigit(*p_)) || AtNonFinite()) {
       if (!ReadNumber(&text)) return false;
     } else {
-      return Wrong(spec, "is no number");
+      const bool is_word = At('N') || At('I');
+      return Wrong(spec, is_word ? "is no number; allow_nan takes NaN and Infinity for one"
+                                 : "is no number");
     }
     error_ = Annotate(AddText(spec, text, field), spec.key);
     return error_.ok();

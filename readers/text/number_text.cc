@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "base/status.h"
 #include "base/text.h"
 
 namespace millrace::readers::internal {
@@ -61,6 +62,12 @@ const char* ParseFloat(std::string_view text, float* out) {
   if (Parse(text, &wide) != std::errc()) wide = text[0] == '-' ? -0.0 : 0.0;
   *out = static_cast<float>(wide);
   return nullptr;
+}
+
+absl::StatusOr<std::string_view> NumberInFile(std::string_view file) {
+  const std::string_view why = WhyNotText(file);
+  if (!why.empty()) return absl::InvalidArgumentError(ToAbsl(why));
+  return TrimBlanks(file.substr(ByteOrderMarkBytes(file)));
 }
 
 std::string QuotedText(std::string_view text) {

@@ -5,6 +5,8 @@
 #include <string>
 #include <string_view>
 
+#include "absl/status/statusor.h"
+
 // Numbers written as text.
 
 namespace millrace::readers::internal {
@@ -17,6 +19,11 @@ std::string_view TrimBlanks(std::string_view text);
 // or nullptr: "is not an int64" or "is out of the range of int64".
 const char* ParseInt(std::string_view text, int64_t* out);
 const char* ParseFloat(std::string_view text, float* out);
+
+// The text of a number in `file`, a file of its own (a member of a tar): without a byte order mark,
+// and without blanks around it.
+//   INVALID_ARGUMENT  it is no text (WhyNotText)
+absl::StatusOr<std::string_view> NumberInFile(std::string_view file);
 
 // `text` in quotes for a message, cut to 40 bytes; bytes that cannot be seen are as in ShownText.
 std::string QuotedText(std::string_view text);

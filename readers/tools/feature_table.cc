@@ -107,7 +107,8 @@ bool LosesZero(std::string_view text) {
 // A text that may stand for a number; an empty one stands for none.
 void AddText(std::string_view bytes, FeatureReport& report) {
   constexpr size_t kMostOfNumber = 64;
-  const std::string_view text = bytes.size() <= kMostOfNumber ? TrimBlanks(bytes) : bytes;
+  const std::string_view text =
+      bytes.size() <= kMostOfNumber ? NumberInFile(bytes).value_or(bytes) : bytes;
   int64_t whole = 0;
   float number = 0;
   if (text.empty()) {

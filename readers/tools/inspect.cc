@@ -20,15 +20,18 @@ void Accumulate(const ShardReport& shard, ShardReport* total) {
   }
   total->num_damaged += shard.num_damaged;
   total->num_not_examples += shard.num_not_examples;
+  total->num_with_nan += shard.num_with_nan;
 }
 
 // One file that is looked at.
 class ShardInspection {
  public:
   ShardInspection(const std::string& file, const InspectOptions& options,
-                  internal::ScanMeter& meter, internal::FeatureTable& features)
+                  internal::ScanMeter& meter, SameColumns& columns,
+                  internal::FeatureTable& features)
       : options_(options),
         meter_(meter),
+        columns_(columns),
         features_(features),
         kind_(KindOf(file, options.container)),
         viewer_(kind_) {
@@ -37,7 +40,7 @@ class ShardInspection {
 
   ShardReport Run() && {
     const ScanVisitor visitor = {
-        .on_open = [&](const RandomAccessFile& file) { return viewer_.Open(file); },
+        .on_columns = [&](const auto& names) { return TakeColumns(names); },
         .on_record = [&](const ScannedRecord& record) { return Take(record.payload); },
         .on_damage = [&](const absl::Status& status) { return TakeDamage(status); },
         .advanced = [&](uint64_t bytes) { meter_.InFile(bytes); }};
@@ -59,6 +62,12 @@ class ShardInspection {
  private:
   bool is_enough() const { return options_.max_records > 0 && seen_ == options_.max_records; }
 
+  absl::Status TakeColumns(const absl::StatusOr<std::vector<std::string>>& names) {
+    MILLRACE_RETURN_IF_ERROR(columns_.Check(shard_.file, names));
+    viewer_.SetColumns(*names);
+    return absl::OkStatus();
+  }
+
   bool Take(std::string_view payload) {
     ++seen_;
     ++shard_.num_records;
@@ -75,6 +84,7 @@ class ShardInspection {
     }
     const auto values = viewer_.View(payload);
     if (values.ok()) features_.Add(*values, viewer_.widening());
+    if (viewer_.needs_nan()) ++shard_.num_with_nan;
     return values.ok();
   }
 
@@ -89,6 +99,7 @@ class ShardInspection {
 
   const InspectOptions& options_;
   internal::ScanMeter& meter_;
+  SameColumns& columns_;
   internal::FeatureTable& features_;
   const ScanKind kind_;
   RecordViewer viewer_;
@@ -114,8 +125,9 @@ absl::StatusOr<InspectReport> Inspect(std::span<const std::string> files,
   report.total.whole = true;
   internal::FeatureTable features(options.max_features);
   internal::ScanMeter meter(files, progress);
+  SameColumns columns;
   for (size_t i = 0; i < files.size(); ++i) {
-    report.shards.push_back(ShardInspection(files[i], options, meter, features).Run());
+    report.shards.push_back(ShardInspection(files[i], options, meter, columns, features).Run());
     meter.FinishFile(i);
     Accumulate(report.shards.back(), &report.total);
     if (!report.shards.back().unreadable.empty()) ++report.num_unreadable;

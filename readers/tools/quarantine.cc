@@ -14,6 +14,7 @@
 #include "absl/strings/str_format.h"
 #include "base/atomic_file.h"
 #include "base/status.h"
+#include "base/text.h"
 #include "readers/open_file.h"
 
 // Lines are appended by one write each time, under the file's lock, and a write that fails is taken
@@ -155,24 +156,25 @@ std::string KeyOf(const RecordError& error) {
   return absl::StrCat(error.ordinal, "@", error.offset, ":", error.file);
 }
 
-// Calls `visit(error)` for every whole line; returns the bytes that they take.
+// Calls `visit(error)` for every whole line of a file; returns the line that a kill tore, or "".
 template <typename Visit>
-absl::StatusOr<size_t> VisitLines(const std::string& path, std::string_view text,
-                                  const Visit& visit) {
-  size_t at = 0;
-  for (int64_t line = 1; at < text.size(); ++line) {
-    const size_t end = text.find('\n', at);
-    if (end == std::string_view::npos) return at;
-    const absl::StatusOr<RecordError> error = ParseQuarantineLine(text.substr(at, end - at));
+absl::StatusOr<std::string_view> VisitLines(const std::string& path, std::string_view text,
+                                            const Visit& visit) {
+  for (int64_t line = 1; !text.empty(); ++line) {
+    const std::string_view rest = text;
+    const std::string_view object = TakeLine(text);
+    const absl::StatusOr<RecordError> error = ParseQuarantineLine(object);
+    if (!error.ok() && object.size() == rest.size()) return rest;  // it has no end
     if (!error.ok()) {
       return absl::InvalidArgumentError(
           absl::StrCat(path, ":", line, ": ", error.status().message()));
     }
     visit(*error);
-    at = end + 1;
   }
-  return at;
+  return text;
 }
+
+bool IsLineEnd(char c) { return c == '\n' || c == '\r'; }
 
 // The lock of a file as long as this lives. File systems without locks go without.
 class FileLock {
@@ -205,7 +207,7 @@ absl::StatusOr<RecordError> ParseQuarantineLine(std::string_view line) {
 }
 
 absl::StatusOr<std::vector<RecordError>> ReadQuarantine(const std::string& path) {
-  MILLRACE_ASSIGN_OR_RETURN(const std::string text, ReadWholeFile(path, kMaxBytes));
+  MILLRACE_ASSIGN_OR_RETURN(const std::string text, ReadTextFile(path, kMaxBytes));
   std::vector<RecordError> errors;
   std::unordered_set<std::string> known;
   const auto visit = [&](const RecordError& error) {
@@ -217,7 +219,7 @@ absl::StatusOr<std::vector<RecordError>> ReadQuarantine(const std::string& path)
 
 absl::StatusOr<std::unique_ptr<QuarantineLog>> QuarantineLog::Open(const std::string& path) {
   UniqueFd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666));
-  if (!fd.valid()) return ErrnoStatus(errno, "open", path);
+  if (!fd.valid()) return CannotCreate(errno, path);
   struct stat facts {};
   if (::fstat(fd.get(), &facts) != 0) return ErrnoStatus(errno, "fstat", path);
   if (!S_ISREG(facts.st_mode)) {
@@ -230,13 +232,13 @@ absl::StatusOr<std::unique_ptr<QuarantineLog>> QuarantineLog::Open(const std::st
 
 absl::Status QuarantineLog::Begin() {
   const FileLock lock(fd_.get());
-  MILLRACE_ASSIGN_OR_RETURN(const std::string text, ReadWholeFile(path_, kMaxBytes));
+  MILLRACE_ASSIGN_OR_RETURN(const std::string text, ReadTextFile(path_, kMaxBytes));
   MILLRACE_ASSIGN_OR_RETURN(
-      const size_t whole,
+      const std::string_view torn,
       VisitLines(path_, text, [this](const RecordError& error) { known_.insert(KeyOf(error)); }));
-  if (whole == text.size()) return absl::OkStatus();
-  if (::ftruncate(fd_.get(), static_cast<off_t>(whole)) == 0) return absl::OkStatus();
-  return ErrnoStatus(errno, "ftruncate", path_);
+  if (!torn.empty()) return EndOfLines().status();
+  if (text.empty() || IsLineEnd(text.back())) return absl::OkStatus();
+  return WriteFully(fd_.get(), std::as_bytes(std::span("\n", 1)), path_, {});
 }
 
 absl::Status QuarantineLog::Add(std::span<const RecordError> errors) {
@@ -269,7 +271,7 @@ absl::StatusOr<off_t> QuarantineLog::EndOfLines() {
   off_t end = info.st_size;
   for (char last = 0; end > 0; --end) {
     if (::pread(fd_.get(), &last, 1, end - 1) != 1) return ErrnoStatus(errno, "pread", path_);
-    if (last == '\n') break;
+    if (IsLineEnd(last)) break;
   }
   if (end == info.st_size || ::ftruncate(fd_.get(), end) == 0) return end;
   return ErrnoStatus(errno, "ftruncate", path_);

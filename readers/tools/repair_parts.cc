@@ -10,6 +10,7 @@
 #include "base/status.h"
 #include "readers/container/tar_walk.h"
 #include "readers/damage/parts.h"
+#include "readers/source/csv_header.h"
 #include "readers/tools/repair.h"
 #include "readers/write/record_writer.h"
 
@@ -56,7 +57,10 @@ absl::Status RepairParts(const ContainerOptions& container, const RepairOptions&
     return absl::OkStatus();
   };
   MILLRACE_RETURN_IF_ERROR(WalkParts(shard, container, options.max_record_bytes, on_part));
-  if (!begun) MILLRACE_RETURN_IF_ERROR(CopyFront(*shard.file, shard.file->size(), *sink));
+  if (!begun) {
+    MILLRACE_RETURN_IF_ERROR(ReadCsvHeader(*shard.file, container.delimiter).status());
+    MILLRACE_RETURN_IF_ERROR(CopyFront(*shard.file, shard.file->size(), *sink));
+  }
   if (container.kind == ContainerKind::kTar) {
     const std::vector<std::byte> end(kEndBlocks * kTarBlock);
     MILLRACE_RETURN_IF_ERROR(sink->Append(end));

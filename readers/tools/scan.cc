@@ -8,6 +8,7 @@
 
 #include "base/record_error.h"
 #include "base/status.h"
+#include "readers/container/container.h"
 #include "readers/container/detect.h"
 #include "readers/container/tfrecord_frame.h"
 #include "readers/damage/parts.h"
@@ -17,6 +18,7 @@
 #include "readers/image_header.h"
 #include "readers/open_file.h"
 #include "readers/record_reader.h"
+#include "readers/source/csv_header.h"
 
 namespace millrace::readers {
 namespace {
@@ -90,7 +92,7 @@ class Scanner {
     absl::StatusOr<InflatedShard> shard = OpenInflated(path_, options_.compression, container);
     if (!shard.ok()) return DamageIfPlaced(shard.status());
     facts_.compression = shard->compression;
-    if (visitor_.on_open) MILLRACE_RETURN_IF_ERROR(visitor_.on_open(*shard->file));
+    MILLRACE_RETURN_IF_ERROR(Columns(*shard, container));
     const auto on_part = [&](const ShardPart& part) {
       Advance(part.offset + part.bytes);
       if (part.damage.ok()) {
@@ -102,6 +104,18 @@ class Scanner {
     };
     const absl::Status walked = WalkParts(*shard, container, options_.max_record_bytes, on_part);
     return goes_on_ ? DamageIfPlaced(walked) : absl::OkStatus();
+  }
+
+  // The row that names the columns, unless the walk is to say that the file's begin is lost, or is
+  // none of text.
+  absl::Status Columns(const InflatedShard& shard, const ContainerOptions& container) {
+    const bool has_names = container.kind == ContainerKind::kCsv && container.has_header;
+    if (!visitor_.on_columns || !has_names) return absl::OkStatus();
+    if (!shard.lost.empty() && shard.lost.front().begin == 0) return absl::OkStatus();
+    WalkOptions walk;
+    walk.plain = shard.compression == Compression::kNone;
+    if (!BeginOfText(*shard.file, walk, container.kind).ok()) return absl::OkStatus();
+    return visitor_.on_columns(ReadCsvHeader(*shard.file, container.delimiter));
   }
 
   // An error that names a place of the file is damage.

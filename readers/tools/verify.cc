@@ -1,23 +1,34 @@
 #include "readers/verify.h"
 
+#include "absl/strings/str_cat.h"
 #include "base/status.h"
 #include "readers/example/parser.h"
+#include "readers/foreign_kind.h"
 #include "readers/scan.h"
 #include "readers/tools/meter.h"
 
 namespace millrace::readers {
 namespace {
 
-absl::Status CheckExample(const ScannedRecord& record) {
-  internal::WireError error;
-  if (internal::CheckExample(record.payload, &error)) return absl::OkStatus();
+absl::Status BadRecord(const ScannedRecord& record, std::string_view text) {
   RecordError place;
   place.file = record.file;
   place.offset = static_cast<int64_t>(record.offset);
   place.ordinal = static_cast<int64_t>(record.ordinal);
   place.reason = RecordErrorReason::kExample;
-  return MakeRecordError(absl::StatusCode::kDataLoss, place,
-                         "not a tf.train.Example: " + error.ToString());
+  return MakeRecordError(absl::StatusCode::kDataLoss, place, text);
+}
+
+absl::Status CheckExample(const ScannedRecord& record) {
+  internal::WireError error;
+  if (internal::CheckExample(record.payload, &error)) return absl::OkStatus();
+  return BadRecord(record, "not a tf.train.Example: " + error.ToString());
+}
+
+// True if a page (IsPage) in place of the file would be read as records.
+bool TakesPages(const ScanKind& kind) {
+  return !kind.is_folder && (kind.container.kind == ContainerKind::kText ||
+                             kind.container.kind == ContainerKind::kFixedLength);
 }
 
 // One file after the other, into a report.
@@ -30,10 +41,17 @@ class Verifier {
     const uint64_t damaged_before = report_.num_damaged;
     const ScanKind kind = KindOf(file, options_.container);
     const bool holds_examples = !kind.is_folder && kind.container.kind == ContainerKind::kTfRecord;
-    const ScanVisitor visitor = {.on_record =
+    checks_examples_ = options_.check_examples && holds_examples;
+    may_be_page_ = TakesPages(kind);
+    no_names_ = absl::OkStatus();
+    const ScanVisitor visitor = {.on_columns =
+                                     [&](const auto& names) {
+                                       TakeColumns(names, file);
+                                       return absl::OkStatus();
+                                     },
+                                 .on_record =
                                      [&](const ScannedRecord& record) {
-                                       Take(record, options_.check_examples && holds_examples,
-                                            file);
+                                       Take(record, file);
                                        return true;
                                      },
                                  .on_damage =
@@ -48,17 +66,33 @@ class Verifier {
                                   .container = options_.container},
                                  visitor);
     if (!facts.unreadable.ok()) Damage(facts.unreadable, file);
+    // A row of names that is damaged is told by the walk.
+    if (!no_names_.ok() && report_.num_damaged == damaged_before) Damage(no_names_, file);
     report_.notes.insert(report_.notes.end(), facts.notes.begin(), facts.notes.end());
     ++report_.num_files;
     if (report_.num_damaged > damaged_before) ++report_.num_damaged_files;
   }
 
  private:
-  void Take(const ScannedRecord& record, bool is_example, const std::string& file) {
-    const absl::Status status = is_example ? CheckExample(record) : absl::OkStatus();
+  void TakeColumns(const absl::StatusOr<std::vector<std::string>>& names, const std::string& file) {
+    no_names_ = names.status();
+    const absl::Status columns = columns_.Check(file, names);
+    if (names.ok() && !columns.ok()) Damage(columns, file);
+  }
+
+  void Take(const ScannedRecord& record, const std::string& file) {
+    const absl::Status status = Check(record);
     if (!status.ok()) return Damage(status, file);
     ++report_.num_records;
     report_.payload_bytes += record.payload.size();
+  }
+
+  absl::Status Check(const ScannedRecord& record) {
+    const bool is_page = may_be_page_ && IsPage(record.payload);
+    may_be_page_ = may_be_page_ && record.payload.empty();
+    if (is_page)
+      return BadRecord(record, absl::StrCat("the file is ", ToAbsl(ForeignKind(record.payload))));
+    return checks_examples_ ? CheckExample(record) : absl::OkStatus();
   }
 
   void Damage(const absl::Status& status, const std::string& file) {
@@ -70,6 +104,11 @@ class Verifier {
   const VerifyOptions& options_;
   internal::ScanMeter& meter_;
   VerifyReport& report_;
+  SameColumns columns_;
+  // Of the file that is read.
+  bool checks_examples_ = false;
+  bool may_be_page_ = false;  // true if all records so far are empty, and a page is taken for some
+  absl::Status no_names_;     // why its row of names tells none
 };
 
 }  // namespace

@@ -1,13 +1,16 @@
 #include "readers/view_record.h"
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
+#include <limits>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/run.h"
 #include "base/status.h"
-#include "readers/source/csv_header.h"
 #include "readers/text/csv_row.h"
 #include "readers/text/json_record.h"
 #include "readers/text/tar_sample.h"
@@ -25,11 +28,49 @@ bool IsInt(const Json& value) {
           (!value.is_number_unsigned() || value.get<uint64_t>() <= uint64_t{INT64_MAX}));
 }
 
+// NaN and the infinities, which JSON does not have, are parsed as strings that begin so.
+constexpr std::string_view kMark = "\x01";
+constexpr std::array<std::pair<std::string_view, float>, 3> kNonFinite = {{
+    {"NaN", std::numeric_limits<float>::quiet_NaN()},
+    {"Infinity", std::numeric_limits<float>::infinity()},
+    {"-Infinity", -std::numeric_limits<float>::infinity()},
+}};
+
+// The number that stands for a marked string.
+std::optional<float> NonFinite(const Json& value) {
+  if (!value.is_string()) return std::nullopt;
+  const std::string_view text = value.get_ref<const std::string&>();
+  for (const auto& [word, number] : kNonFinite) {
+    if (text.starts_with(kMark) && text.substr(kMark.size()) == word) return number;
+  }
+  return std::nullopt;
+}
+
+// `line` with marked strings in place of NaN and the infinities.
+std::string WithMarks(std::string_view line) {
+  std::string marked;
+  bool quoted = false;
+  while (!line.empty()) {
+    const auto begins = [&](const auto& entry) { return line.starts_with(entry.first); };
+    const auto word = std::ranges::find_if(kNonFinite, begins);
+    if (!quoted && word != kNonFinite.end()) {
+      absl::StrAppend(&marked, "\"\\u0001", ToAbsl(word->first), "\"");
+      line.remove_prefix(word->first.size());
+      continue;
+    }
+    if (line[0] == '"') quoted = !quoted;
+    const size_t bytes = line[0] == '\\' ? std::min<size_t>(2, line.size()) : 1;
+    marked += line.substr(0, bytes);
+    line.remove_prefix(bytes);
+  }
+  return marked;
+}
+
 // Of a value that is neither an object nor a list, as a list of one.
 FeatureValues ValuesOf(const Json& list) {
   const auto all = [&](const auto& test) { return std::all_of(list.begin(), list.end(), test); };
   if (list.empty()) return std::monostate();
-  if (all([](const Json& value) { return value.is_string(); })) {
+  if (all([](const Json& value) { return value.is_string() && !NonFinite(value); })) {
     std::vector<std::string_view> values;
     for (const Json& value : list) values.emplace_back(value.get_ref<const std::string&>());
     return values;
@@ -41,8 +82,13 @@ FeatureValues ValuesOf(const Json& list) {
     }
     return values;
   }
-  if (all([](const Json& value) { return value.is_number(); })) {
-    return list.get<std::vector<float>>();
+  if (all([](const Json& value) { return value.is_number() || NonFinite(value); })) {
+    std::vector<float> values;
+    for (const Json& value : list) {
+      const std::optional<float> number = NonFinite(value);
+      values.push_back(number ? *number : value.get<float>());
+    }
+    return values;
   }
   return std::monostate();
 }
@@ -53,11 +99,7 @@ class RecordViewer::Impl {
  public:
   explicit Impl(const ScanKind& kind) : kind_(kind) {}
 
-  absl::Status Open(const RandomAccessFile& file) {
-    if (!is_csv() || !kind_.container.has_header) return absl::OkStatus();
-    MILLRACE_ASSIGN_OR_RETURN(columns_, ReadCsvHeader(file, kind_.container.delimiter));
-    return absl::OkStatus();
-  }
+  void SetColumns(std::vector<std::string> names) { columns_ = std::move(names); }
 
   absl::StatusOr<NamedValues> View(std::string_view payload) {
     if (kind_.is_folder) return NamedValues{{"image", One(payload)}};
@@ -76,6 +118,8 @@ class RecordViewer::Impl {
     }
     return NamedValues();
   }
+
+  bool needs_nan() const { return needs_nan_; }
 
   Widening widening() const {
     if (kind_.is_folder) return Widening::kNone;
@@ -117,6 +161,11 @@ class RecordViewer::Impl {
 
   absl::StatusOr<NamedValues> Object(std::string_view line) {
     json_ = Json::parse(line, nullptr, /*allow_exceptions=*/false);
+    needs_nan_ = false;
+    if (json_.is_discarded()) {
+      json_ = Json::parse(WithMarks(line), nullptr, /*allow_exceptions=*/false);
+      needs_nan_ = json_.is_object();
+    }
     if (!json_.is_object()) return absl::DataLossError("not an object of JSON");
     NamedValues values;
     if (!Flatten(json_, "", 1, values)) return absl::DataLossError("nested too deeply");
@@ -141,15 +190,19 @@ class RecordViewer::Impl {
   std::vector<std::string> columns_;  // names that the file gives
   RunArena arena_;
   Json json_;  // the record that is looked at
+  bool needs_nan_ = false;
 };
 
 RecordViewer::RecordViewer(const ScanKind& kind) : impl_(std::make_unique<Impl>(kind)) {}
 RecordViewer::~RecordViewer() = default;
 
-absl::Status RecordViewer::Open(const RandomAccessFile& file) { return impl_->Open(file); }
+void RecordViewer::SetColumns(std::vector<std::string> names) {
+  impl_->SetColumns(std::move(names));
+}
 absl::StatusOr<NamedValues> RecordViewer::View(std::string_view payload) {
   return impl_->View(payload);
 }
+bool RecordViewer::needs_nan() const { return impl_->needs_nan(); }
 Widening RecordViewer::widening() const { return impl_->widening(); }
 
 }  // namespace millrace::readers

@@ -13,6 +13,7 @@
 #include <string_view>
 #include <thread>
 
+#include "tests/messages.h"
 #include "tests/temp_files.h"
 
 namespace {
@@ -62,6 +63,13 @@ TEST(AtomicFileTest, IsInUseUntilItIsInPlace) {
     EXPECT_TRUE(TakeUseLock(fd.get())) << "nobody writes it any more";
   }
   EXPECT_EQ(unlocked_renames, 0);
+}
+
+TEST(AtomicFileTest, WhatCannotBeMadeIsNamedAsTheUserDid) {
+  const TempFolder folder;
+  WriteFile(folder / "file", "");
+  EXPECT_MESSAGE(AtomicFile::Create(folder / "no/x.html"), absl::StatusCode::kNotFound);
+  EXPECT_MESSAGE(AtomicFile::Create(folder / "file/x.html"));
 }
 
 TEST(AtomicFileTest, WhatIsInTheWayStaysAndNothingElse) {

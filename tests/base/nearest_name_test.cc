@@ -50,7 +50,9 @@ TEST(NearestNameTest, WhatIsFartherThanAThirdIsNotNear) {
   const std::vector<std::string> names = {"abcdef", "x"};
   EXPECT_EQ(NearestName("abcdyy", names), "abcdef");
   EXPECT_EQ(NearestName("abcyyy", names), "");
-  EXPECT_EQ(NearestName("y", names), "x");  // one edit is always near
+  EXPECT_EQ(NearestName("xy", names), "x");  // one edit is always near
+  EXPECT_EQ(NearestName("y", names), "");    // unless nothing is left
+  EXPECT_EQ(NearestName("X", names), "x");
 }
 
 TEST(NearestNameTest, HugeNamesAreNotCompared) {

@@ -65,6 +65,11 @@ class ErrorsTest(unittest.TestCase):
             done = millrace("records", "verify", path)
             self.assertEqual(done.returncode, 1, done.stderr)
             self.assertIn("Git LFS pointer", done.stdout)
+        for name in ("a.txt", "a.csv"):
+            (self.folder / name).write_text("<!DOCTYPE html>\n<html></html>\n")
+            done = millrace("records", "verify", self.folder / name)
+            self.assertEqual(done.returncode, 1, done.stderr)
+            self.assertIn("HTML page", done.stdout)
         plan = self.folder / "plan.pbtxt"
         plan.write_text(POINTER)
         self.fails("explain", plan, text="Git LFS pointer")

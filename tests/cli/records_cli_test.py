@@ -301,6 +301,15 @@ class RecordsTest(unittest.TestCase):
         self.assertIn("torn-index.tfrecord", done.stderr)
         self.assertFalse((self.folder / "torn-index.tfrecord.idx").exists())
 
+    def test_index_says_which_containers_need_none(self):
+        with tempfile.TemporaryDirectory() as scratch:
+            rows = pathlib.Path(scratch) / "rows.csv"
+            rows.write_text("a,b\n1,2\n")
+            done = millrace("records", "index", rows)
+            self.assertEqual(done.returncode, 1)
+            self.assertIn("index takes TFRecord alone", done.stderr)
+            self.assertIn("fixed_length and idx need none", done.stderr)
+
     def test_a_plan_reads_by_the_idx_files(self):
         folder = self.folder / "plan-idx"
         folder.mkdir()
@@ -381,7 +390,8 @@ class RecordsTest(unittest.TestCase):
                                "fixed_length", "--record-bytes", 7)
             self.assertEqual(refused.returncode, 1)
             self.assertIn("cannot be repaired", refused.stderr)
-            for wrong in (["--container", "fixed_length"], ["--header"], ["--container", "zip"],
+            for wrong in (["--container", "fixed_length"], ["--container", "zip"],
+                          ["--container", "text", "--header"],
                           ["--container", "csv", "--delimiter", ";;"]):
                 self.assertEqual(millrace("records", "verify", rows, *wrong).returncode, 2, wrong)
 
@@ -571,8 +581,7 @@ class RecordsTest(unittest.TestCase):
             self.other_containers(folder)
             types = [("id", "INT64"), ("size", "FLOAT32"), ("name", "BYTES")]
             for name, source, flags in (
-                    ("rows.csv", "csv { files: \"%s\" header: true }",
-                     ["--container", "csv", "--header"]),
+                    ("rows.csv", "csv { files: \"%s\" header: true }", ["--header"]),
                     ("lines.jsonl", "text { files: \"%s\" }", []),
                     ("samples.tar", "tar { files: \"%s\" }", [])):
                 done = millrace("records", "inspect", "--schema", folder / name, *flags)
@@ -590,6 +599,51 @@ class RecordsTest(unittest.TestCase):
             shards = millrace("records", "inspect", "--schema", self.shards[0], "--records", 5)
             self.assertIn("the first 5 records", shards.stdout)
             self.assertIn('feature { key: "image/class/label" dtype: INT64 }', shards.stdout)
+
+    def test_inspect_prints_the_option_that_nan_of_json_needs(self):
+        with tempfile.TemporaryDirectory() as scratch:
+            folder = pathlib.Path(scratch)
+            lines = folder / "lines.jsonl"
+            lines.write_text('{"x": NaN}\n{"x": 2}\n')
+            stage = millrace("records", "inspect", "--schema", lines).stdout
+            self.assertIn("--allow-nan --schema 'x:float32'", stage)
+            plan = folder / "plan.pbtxt"
+            plan.write_text(f'stage {{ text {{ files: "{lines}" }} }}\n{stage}\n'
+                            "stage { batch { size: 2 } }\n")
+            self.assertEqual(run_json(plan)["samples"], 2)
+            done = millrace("records", "convert", "--from", "jsonl", "--allow-nan", "--schema",
+                            "x:float32", lines, "--out", folder / "out")
+            self.assertEqual(done.returncode, 0, done.stderr)
+
+    def test_utf16_is_named_where_a_schema_is_asked_for(self):
+        with tempfile.TemporaryDirectory() as scratch:
+            rows = pathlib.Path(scratch) / "rows.csv"
+            rows.write_bytes("a,b\n1,2\n".encode("utf-16"))
+            done = millrace("records", "inspect", "--schema", "--header", rows)
+            self.assertEqual(done.returncode, 1)
+            self.assertIn("UTF-16", done.stderr)
+
+    def test_header_needs_no_container_where_names_tell_csv(self):
+        with tempfile.TemporaryDirectory() as scratch:
+            folder = pathlib.Path(scratch)
+            (folder / "a.csv").write_text("x,y\n1,2\n")
+            (folder / "b.tsv").write_text("x\ty\n1\t2\n")
+            (folder / "c").write_text("x,y\n1,2\n")
+            for name in ("a.csv", "b.tsv"):
+                done = millrace("records", "cat", "--header", folder / name)
+                self.assertEqual(json.loads(done.stdout)["features"], {"x": ["1"], "y": ["2"]})
+            for names in (["c"], ["a.csv", "c"], ["a.csv", "b.tsv"]):
+                done = millrace("records", "cat", "--header", *(folder / name for name in names))
+                self.assertEqual(done.returncode, 2)
+                self.assertIn("--container csv", done.stderr)
+
+    def test_cat_refuses_names_that_are_there_twice(self):
+        with tempfile.TemporaryDirectory() as scratch:
+            rows = pathlib.Path(scratch) / "rows.csv"
+            rows.write_text("a,a,b\n1,2,3\n")
+            done = millrace("records", "cat", "--header", rows)
+            self.assertEqual((done.returncode, done.stdout), (1, ""))
+            self.assertIn("'a' is there 2 times", done.stderr)
 
     def test_inspect_says_what_its_numbers_count(self):
         with tempfile.TemporaryDirectory() as scratch:
@@ -638,8 +692,11 @@ class RecordsTest(unittest.TestCase):
         for args, named in (([*convert, "--shards", 0], "--shards"),
                             ([*convert, "--shards=-3"], "--shards"),
                             ([*convert, "--shuffle=-1"], "--shuffle"),
-                            ([*convert, "--compression", "lzo"], "{gzip,none,zlib,zstd}"),
-                            ([*convert[:-1], "foo"], "foo not in {csv,fixed_length,idx,images,jsonl,tar,text,tfrecord}"),
+                            ([*convert, "--compression", "lzo"], "there are: gzip, none, zlib, zstd"),
+                            ([*convert[:-1], "foo"],
+                             '--from: there is no "foo"; there are: csv, fixed_length, idx'),
+                            ([*convert[:-1], "cvs"], '; did you mean "csv"?'),
+                            (["cat", "x", "--container", "cvs"], '; did you mean "csv"?'),
                             (["cat", "x", "--count=-1"], "--count"),
                             (["cat", "x", "--count", "-1"], "--count"),
                             (["verify", "x", "--max-places=-1"], "--max-places"),

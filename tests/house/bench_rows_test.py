@@ -12,9 +12,10 @@ import rows  # noqa: E402
 import rows_augment  # noqa: E402
 import rows_collectives  # noqa: E402
 import rows_pipeline  # noqa: E402
+import rows_python  # noqa: E402
 import rows_readers  # noqa: E402
 
-AREAS = (rows_augment, rows_collectives, rows_pipeline, rows_readers)
+AREAS = (rows_augment, rows_collectives, rows_pipeline, rows_python, rows_readers)
 
 
 class BenchRowsTest(unittest.TestCase):

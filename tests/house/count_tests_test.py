@@ -99,6 +99,17 @@ class CountTestsTest(unittest.TestCase):
                                   check=False)
         self.assertEqual((1, 1, 2), count_tests.count_cases(done.stdout, True))
 
+    def test_a_file_that_skips_itself_is_skipped(self):
+        with tempfile.TemporaryDirectory() as folder:
+            pathlib.Path(folder, "m_test.py").write_text(
+                "import unittest\nraise unittest.SkipTest('nothing there')\n", encoding="utf-8")
+            done = subprocess.run([sys.executable, "-m", "unittest", "discover", "-v", "-p",
+                                   "m_test.py"], cwd=folder, capture_output=True, text=True,
+                                  check=False)
+            printed = pathlib.Path(folder, "printed.txt")
+            printed.write_text(done.stderr, encoding="utf-8")
+            self.assertEqual([0, 0, 1], count_tests.count_files([str(printed)]))
+
     def test_what_was_skipped_for_want_of_test_data_is_said(self):
         skip = "a_test.cc:7: Skipped\nMILLRACE_TEST_DATA is not set\n\n"
         with tempfile.TemporaryDirectory() as folder:

@@ -10,11 +10,11 @@ import millrace as mr
 
 # Run as programs of their own; "ready" says that the next thing may happen.
 WAITS = """
-import signal, sys, threading, millrace as mr
+import millrace as mr
 feed = mr.PushSource()
 loader = mr.push(feed).parse_json(mr.feature("x", int)).batch(1).numpy("x").open()
-print("ready", flush=True)
 try:
+    print("ready", flush=True)
     loader.next()
 except KeyboardInterrupt:
     print("interrupted", flush=True)

@@ -1,13 +1,16 @@
 """Loaders: epochs, lengths, states, ranks, and what batches show."""
+import base64
 import contextlib
 import json
 import os
 import pickle
+import sys
 import tempfile
 import unittest
 
 import numpy as np
 
+import data
 import millrace as mr
 
 
@@ -264,6 +267,19 @@ class Batches(unittest.TestCase):
         self.assertEqual(numbers().numpy().spec, (mr.Field("value", "int64", ()),))
 
 
+    def test_a_notebook_shows_images_and_values(self):
+        plan = data.images(20).decode_image().resize(8, 6).batch(20)
+        shown = plan.numpy().next()._repr_html_()
+        self.assertEqual(shown.count("<img "), 16)
+        self.assertIn("<td>3</td>", shown)  # a label
+        self.assertIn("and 4 more rows", shown)
+        png = base64.b64decode(shown.split("base64,")[4].split('"')[0])
+        again = mr.memory([data.example(png, 0)]).parse_example(
+            mr.feature("image/encoded", bytes)).decode_image().resize(8, 6).batch(1).numpy().next()
+        self.assertEqual(again["image"].shape, (1, 8, 6, 3))
+        self.assertTrue((again["image"] == 3).all())
+
+
 class Errors(unittest.TestCase):
     def test_a_missing_file_is_not_found(self):
         with self.assertRaises(FileNotFoundError) as caught:
@@ -301,6 +317,12 @@ class Errors(unittest.TestCase):
         last = held[-1].index
         del held
         self.assertEqual(loader.next().index, last + 1)
+
+    def test_what_does_not_fit_the_data_is_told_at_the_line_of_its_stage(self):
+        plan = data.images(3).decode_image()
+        plan, line = plan.batch(3), sys._getframe().f_lineno
+        with self.assertRaisesRegex(mr.PlanError, f"loader_test.py:{line}: stage 'batch': .*resize"):
+            plan.numpy().open()
 
     def test_wrong_options_are_told_at_once(self):
         with self.assertRaisesRegex(ValueError, "drop_remainder"):

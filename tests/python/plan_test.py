@@ -96,6 +96,11 @@ stage { batch { size: 3 } }
         with self.assertRaisesRegex(mr.PlanError, "dtype is <class 'float'> but must be one of"):
             mr.range(2).cast("value", float)
 
+    def test_objects_of_the_program_are_no_part_of_the_text(self):
+        for plan in (mr.push(mr.PushSource()).batch(2), mr.memory([b"a"], stage="m").batch(2)):
+            self.assertEqual(eval(plan.to_python(), {"mr": mr}), plan)
+            self.assertEqual(mr.Plan.from_text(plan.text), plan)
+
     def test_strings_come_back_whatever_is_in_them(self):
         for name in ('a"b', "a\\b", "tab\t line\n", "${DATA}/$x$$", "gr\u00fc\u00df/\u65e5\u672c",
                      "\x01\x7f", "it's", "a#b{c}"):

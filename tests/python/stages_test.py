@@ -98,7 +98,9 @@ class StagesTest(unittest.TestCase):
         own = {name for name in dir(mr.Plan) if name not in dir(_stages.StageMethods)}
         methods = {op for op in STAGES if hasattr(_stages.StageMethods, op)}
         self.assertFalse(methods & own)
-        self.assertEqual(set(STAGES), methods | set(_sources.__all__))
+        self.assertEqual(set(STAGES), methods | {*_sources.__all__, "memory", "push"})
+        for name in STAGES.keys() - methods:
+            self.assertTrue(callable(getattr(mr, name)))
         for op in methods:
             self.assertIs(getattr(mr.Plan, op), getattr(_stages.StageMethods, op))
 

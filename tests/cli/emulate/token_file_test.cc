@@ -28,6 +28,12 @@ TEST_F(TokenFileTest, AWholeTokenIsReadAndNoFileIsNoToken) {
   EXPECT_EQ(ReadTokenFile(folder_ / "none").value(), "");
 }
 
+// S-SOURCE-11.
+TEST_F(TokenFileTest, AFileThatAnEditorSavedIsReadOrNamed) {
+  EXPECT_EQ(Read("\xef\xbb\xbf" + std::string(kToken) + "\r").value(), kToken);
+  EXPECT_MESSAGE(Read(std::string_view("\xff\xfem\0i\0", 6)), absl::StatusCode::kInvalidArgument);
+}
+
 TEST_F(TokenFileTest, AnEmptyOrTornFileIsAnError) {
   for (const char* bytes : {"", "\n", "\r\n"}) {
     EXPECT_MESSAGE(Read(bytes), absl::StatusCode::kInvalidArgument, "empty");

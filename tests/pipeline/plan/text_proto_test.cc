@@ -103,6 +103,10 @@ TEST(TextProtoTest, AnUnclosedBracketIsNamedWhereItWasOpened) {
   EXPECT_THAT(TextOf(ErrorOf("stage {\n  text { files: \"x } }\n")), StartsWith("p:2:23: "));
 }
 
+TEST(TextProtoTest, ABraceTooManyIsSaidToBeThat) {
+  EXPECT_MESSAGE(ErrorOf("stage { batch { size: 3 } } }\nstage { take {} }\n"));
+}
+
 // S-PLAN-9.
 TEST(TextProtoTest, DeepNestingIsAnErrorNotAStackOverflow) {
   std::string text;

@@ -68,6 +68,10 @@ TEST(PredicateParse, ErrorsNameTheColumn) {
       "starts_with(x, 'a') == 1",
       "starts_with('ab', 'a')",
       "x in (1 % 2)",
+      "abs(x - 6) < 1",
+      "abs(x -6) < 1",
+      "x -6 < 1",
+      "x + 6 < 1",
       std::string("x == 1\0", 7),
   };
   for (const std::string& text : cases) {

@@ -69,6 +69,7 @@ TEST(ForeignKind, NamesFilesThatAreNoData) {
   EXPECT_EQ(ForeignKind("PAR1...."), "a Parquet file");
   EXPECT_EQ(ForeignKind(""), "");
   EXPECT_EQ(ButForeign("whatever"), "");
+  EXPECT_EQ(ButForeign(""), ", but empty");
 }
 
 class ForeignFilesTest : public ContainerTest {};
@@ -93,6 +94,11 @@ TEST_F(ForeignFilesTest, ContainersNameAPageAndAnImage) {
   EXPECT_MESSAGE(
       Read(Kind(ContainerKind::kTfRecord), std::string("II*\0", 4) + std::string(60, 'x'))
           .status());
+  const std::string tiff = std::string("II*\0\x08\0\0\0", 8) + std::string(60, 'x');
+  EXPECT_MESSAGE(Read(Kind(ContainerKind::kCsv), kPage).status());
+  EXPECT_MESSAGE(Read(Kind(ContainerKind::kCsv), kXml).status());
+  EXPECT_MESSAGE(Read(Kind(ContainerKind::kCsv), tiff).status());
+  EXPECT_MESSAGE(Read(Kind(ContainerKind::kText), tiff).status());
   // Lines of HTML are lines, and a tar may begin with the letters of another kind.
   ExpectRead(Kind(ContainerKind::kText), "<html>\n", {"<html>"});
 }

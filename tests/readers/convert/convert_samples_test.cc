@@ -1,4 +1,5 @@
 #include <bit>
+#include <cmath>
 #include <cstdint>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -165,6 +166,43 @@ TEST_F(ConvertSamplesTest, TarsOfOthersBecomeExamplesOfTheirMembers) {
       Error(Options(ConvertFormat::kTar, {Path("bad.tar")}, ConvertFormat::kTfRecord, "bad")));
 }
 
+// S-SOURCE-11.
+TEST_F(ConvertSamplesTest, TextThatAnEditorSavedIsReadOrNamed) {
+  WriteTar(Path("in.tar"), {{"a.cls", "\xef\xbb\xbf 3\r\n"}});
+  const auto examples =
+      ReadExamples(Run(Options(ConvertFormat::kTar, {Path("in.tar")}, ConvertFormat::kTfRecord)));
+  ASSERT_EQ(examples.size(), 1u);
+  EXPECT_THAT(examples[0].at("cls").ints, ElementsAre(3));
+  const std::string utf16(
+      "\xff\xfe"
+      "3\0\n\0",
+      6);
+  WriteTar(Path("bad.tar"), {{"a.cls", utf16}});
+  EXPECT_MESSAGE(
+      Error(Options(ConvertFormat::kTar, {Path("bad.tar")}, ConvertFormat::kTfRecord, "bad")));
+  ConvertOptions csv =
+      Options(ConvertFormat::kCsv, {Write("bad.csv", utf16)}, ConvertFormat::kTfRecord, "bad");
+  csv.container.has_header = true;
+  csv.schema = Schema("a:int64");
+  EXPECT_MESSAGE(Error(csv, absl::StatusCode::kDataLoss));
+}
+
+// S-PARSE-4.
+TEST_F(ConvertSamplesTest, NanOfJsonIsANumberWhereThatIsAllowed) {
+  const std::string in = Write("in.jsonl", "{\"x\": NaN}\n{\"x\": -Infinity}\n");
+  ConvertOptions options = Options(ConvertFormat::kJsonLines, {in}, ConvertFormat::kTfRecord);
+  options.schema = Schema("x:float32");
+  EXPECT_MESSAGE(Error(options));
+  options.allow_nan = true;
+  const auto examples = ReadExamples(Run(options));
+  ASSERT_EQ(examples.size(), 2u);
+  EXPECT_TRUE(std::isnan(std::bit_cast<float>(examples[0].at("x").floats[0])));
+  EXPECT_EQ(std::bit_cast<float>(examples[1].at("x").floats[0]),
+            -std::numeric_limits<float>::infinity());
+  options.from = ConvertFormat::kCsv;
+  EXPECT_MESSAGE(options.Validate());
+}
+
 TEST_F(ConvertSamplesTest, CsvColumnsAreFoundByTheHeaderOfEachFile) {
   const std::string first =
       Write("1.csv", "\xef\xbb\xbflabel;text;other\r\n1;a;x\r\n2;\"b;c\";x\r\n");
@@ -182,6 +220,38 @@ TEST_F(ConvertSamplesTest, CsvColumnsAreFoundByTheHeaderOfEachFile) {
   options.schema = Schema("text:bytes,lable:int64");
   options.overwrite = true;
   EXPECT_MESSAGE(Error(options));
+}
+
+// S-SOURCE-10.
+TEST_F(ConvertSamplesTest, CsvWithoutTheRowOfNamesIsAnError) {
+  const std::string good = Write("1.csv", "a\n1\n");
+  for (const char* bad : {"", "\xef\xbb\xbf", "\n"}) {
+    ConvertOptions options =
+        Options(ConvertFormat::kCsv, {good, Write("2.csv", bad)}, ConvertFormat::kTfRecord);
+    options.container.has_header = true;
+    options.schema = Schema("a:int64");
+    EXPECT_MESSAGE(Error(options), "none");
+  }
+}
+
+TEST_F(ConvertSamplesTest, AllFilesThatCannotBeOpenedAreTold) {
+  ConvertOptions options = Options(ConvertFormat::kCsv,
+                                   {Write("1.csv", "a,b\n1,2\n"), Write("2.csv", "a,c\n1,2\n"),
+                                    Write("3.csv", ""), Path("none.csv")},
+                                   ConvertFormat::kTfRecord);
+  options.container.has_header = true;
+  options.schema = Schema("a:int64,b:int64");
+  std::vector<std::string> told;
+  options.tell_bad = [&](const absl::Status& error) { told.emplace_back(error.message()); };
+  for (const ConvertDamage policy : {ConvertDamage::kFail, ConvertDamage::kSkip}) {
+    options.on_damage = policy;
+    told.clear();
+    EXPECT_MESSAGE(Error(options), "error");
+    ASSERT_EQ(told.size(), 3u);
+    EXPECT_THAT(told[0], testing::HasSubstr("2.csv: header: no column 'b'"));
+    EXPECT_THAT(told[1], testing::HasSubstr("3.csv: header: there is no row"));
+    EXPECT_THAT(told[2], testing::HasSubstr("none.csv: "));
+  }
 }
 
 TEST_F(ConvertSamplesTest, CsvWithoutHeaderHasTheColumnsOfTheSchema) {

@@ -58,6 +58,7 @@ TEST(ImageHeaderTest, OtherFormatsAreNamed) {
   const auto gif = ReadImageHeader("GIF89a......");
   EXPECT_EQ(gif.status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_MESSAGE(gif.status());
+  EXPECT_MESSAGE(ReadImageHeader("").status(), "empty");
   EXPECT_MESSAGE(ReadImageHeader(std::string("II*\0\x08\0\0\0", 8)).status());
   EXPECT_MESSAGE(ReadImageHeader("version https://git-lfs.github.com/spec/v1\noid").status());
   EXPECT_EQ(ReadImageHeader("").status().code(), absl::StatusCode::kInvalidArgument);

@@ -119,6 +119,7 @@ TEST_F(ImageListingTest, AListOfClassesGoesForNamesWithAWnidToo) {
   ImageLabelOptions options = Options();
   options.classes = {"n00000000", "n00000001", "n00000002"};
   EXPECT_THAT(Labels(options), ElementsAre("n00000001_1.JPEG=1", "n00000002_1.JPEG=2"));
+  EXPECT_THAT(warnings_, testing::Contains(testing::HasSubstr("'n00000000' (label 0)")).Times(2));
 }
 
 TEST_F(ImageListingTest, ClassesAreReadFromLines) {

@@ -116,6 +116,19 @@ TEST_F(ParseTarTest, WhatIsNotAsDeclaredIsAFeatureError) {
   EXPECT_MESSAGE(Failure(3, RecordErrorReason::kFeature));
 }
 
+// S-SOURCE-11.
+TEST_F(ParseTarTest, ANumberThatAnEditorSavedIsReadOrNamed) {
+  const std::string utf16(
+      "\xff\xfe"
+      "3\0\n\0",
+      6);
+  ParseAs({Want("cls", DType::kI64)}, {Tar({{"a.cls", "\xef\xbb\xbf 3\r\n"}}),
+                                       Tar({{"a.cls", utf16}}), Tar({{"a.cls", utf16.substr(2)}})});
+  EXPECT_THAT(Ints("cls"), ElementsAre(3));
+  EXPECT_MESSAGE(Failure(1, RecordErrorReason::kFeature), "utf16");
+  EXPECT_MESSAGE(Failure(2, RecordErrorReason::kFeature), "utf16");
+}
+
 TEST_F(ParseTarTest, CutsAndWrongSumsAreDamage) {
   const std::string blocks = Tar({{"a.jpg", std::string(600, 'x')}, {"a.cls", "1"}});
   std::string flipped = blocks;

@@ -116,7 +116,7 @@ TEST(QuarantineTest, TornLastLineIsCutOffAtTheNextStart) {
   const std::string path = folder / "q.jsonl";
   const std::string whole = QuarantineLine(Place("a", 1));
   const std::string next = QuarantineLine(Place("a", 2));
-  for (size_t bytes = 1; bytes < next.size(); ++bytes) {
+  for (size_t bytes = 1; bytes + 1 < next.size(); ++bytes) {
     WriteFile(path, whole);
     Append(path, next.substr(0, bytes));
     EXPECT_EQ(ReadQuarantine(path)->size(), 1u);
@@ -127,6 +127,44 @@ TEST(QuarantineTest, TornLastLineIsCutOffAtTheNextStart) {
     ASSERT_TRUE((*log)->Add({&error, 1}).ok());
     EXPECT_EQ(ReadFile(path), whole + next);
   }
+}
+
+// As an editor leaves them. S-SOURCE-11.
+TEST(QuarantineTest, LinesOfAnySystemAreRead) {
+  const TempFolder folder;
+  const std::string path = folder / "q.jsonl";
+  for (const std::string mark : {"", "\xef\xbb\xbf"}) {
+    for (const std::string end : {"\n", "\r\n", "\r"}) {
+      for (const bool ends : {true, false}) {
+        std::string text = mark;
+        for (int64_t i = 0; i < 3; ++i) {
+          const std::string line = QuarantineLine(Place("a", i));
+          text += line.substr(0, line.size() - 1) + (ends || i < 2 ? end : "");
+        }
+        WriteFile(path, text);
+        const auto read = ReadQuarantine(path);
+        ASSERT_TRUE(read.ok()) << read.status();
+        EXPECT_EQ(read->size(), 3u) << mark << end << ends;
+        const std::vector<RecordError> met = {Place("a", 1), Place("a", 3)};
+        ASSERT_TRUE((*QuarantineLog::Open(path))->Add(met).ok());
+        EXPECT_EQ(ReadFile(path), text + (ends ? "" : "\n") + QuarantineLine(met[1]));
+        EXPECT_EQ(ReadQuarantine(path)->size(), 4u);
+      }
+    }
+  }
+}
+
+TEST(QuarantineTest, Utf16IsNamed) {
+  const TempFolder folder;
+  const std::string path = folder / "q.jsonl";
+  WriteFile(path, std::string("\xff\xfe{\0\"\0", 6));
+  EXPECT_MESSAGE(ReadQuarantine(path), absl::StatusCode::kInvalidArgument, "utf16");
+  EXPECT_MESSAGE(QuarantineLog::Open(path).status(), absl::StatusCode::kInvalidArgument, "utf16");
+}
+
+TEST(QuarantineTest, AMissingFolderIsNamed) {
+  const TempFolder folder;
+  EXPECT_MESSAGE(QuarantineLog::Open(folder / "no/q.jsonl").status(), absl::StatusCode::kNotFound);
 }
 
 TEST(QuarantineTest, WhatAKilledRankTearsIsCutOffByTheNextWriter) {

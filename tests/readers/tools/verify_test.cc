@@ -146,5 +146,47 @@ TEST_F(VerifyTest, ProgressEndsAtAllBytes) {
             std::filesystem::file_size(files[0]) + std::filesystem::file_size(files[1]));
 }
 
+// S-SOURCE-10.
+TEST_F(VerifyTest, RowsOfNamesAreComparedAndMissed) {
+  const std::string good = folder_ / "a.csv";
+  const std::string bad = folder_ / "b.csv";
+  VerifyOptions options;
+  options.container = {.kind = ContainerKind::kCsv, .has_header = true};
+  WriteFile(good, "a,b\n1,2\n");
+  WriteFile(bad, "b,\"a\"\n3,4\n");
+  EXPECT_TRUE(Check({good, bad}, options).ok());
+  for (const auto& [bytes, num_records] :
+       std::vector<std::pair<std::string, uint64_t>>{{"a\n1\n", 2},
+                                                     {"a,c\n1,2\n", 2},
+                                                     {"a,b,a\n1,2,3\n", 2},
+                                                     {"", 1},
+                                                     {"\xef\xbb\xbf", 1},
+                                                     {"\n", 1},
+                                                     {"a,\"b\"c\n1,2\n", 2}}) {
+    WriteFile(bad, bytes);
+    const VerifyReport report = Check({good, bad}, options);
+    EXPECT_EQ(report.num_records, num_records) << bytes;
+    ASSERT_EQ(report.num_damaged, 1u) << bytes;
+    EXPECT_EQ(report.places[0].error.file, bad);
+    EXPECT_MESSAGE(report.places[0].message);
+  }
+}
+
+// S-SOURCE-11.
+TEST_F(VerifyTest, FilesOfOtherKindsAreNamedInEveryContainer) {
+  const std::string page = "<!DOCTYPE html>\n<html></html>\n";
+  const std::string tiff = std::string("II*\0\x08\0\0\0", 8) + "abcd\n";
+  for (const char* name : {"x.csv", "x.txt", "x.jsonl", "x.tar", "x.tfrecord", "x-ubyte"}) {
+    for (const auto& [bytes, kind] : {std::pair(page, "HTML"), std::pair(tiff, "tiff")}) {
+      WriteFile(folder_ / name, bytes);
+      const VerifyReport report = Check({folder_ / name});
+      ASSERT_FALSE(report.ok()) << name << " " << kind;
+      EXPECT_THAT(report.places[0].message, testing::HasSubstr(kind)) << name;
+    }
+  }
+  WriteFile(folder_ / "x.txt", "BM RIFF PAR1 PK GIF89a\n<html>\n");
+  EXPECT_TRUE(Check({folder_ / "x.txt"}).ok());
+}
+
 }  // namespace
 }  // namespace millrace::readers

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <sys/resource.h>
 
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -36,21 +37,24 @@ class ViewRecordTest : public testing::Test {
     std::vector<std::string> names;
     RecordViewer viewer(KindOf(path, options.container));
     num_damaged_ = 0;
-    const ScanVisitor visitor = {
-        .on_open = [&](const RandomAccessFile& file) { return viewer.Open(file); },
-        .on_record =
-            [&](const ScannedRecord& record) {
-              std::string& line = names.emplace_back();
-              const auto values = viewer.View(record.payload);
-              EXPECT_TRUE(values.ok()) << values.status();
-              for (const auto& [name, list] : *values) line += name + " ";
-              return true;
-            },
-        .on_damage =
-            [&](const absl::Status&) {
-              ++num_damaged_;
-              return true;
-            }};
+    const ScanVisitor visitor = {.on_columns =
+                                     [&](const absl::StatusOr<std::vector<std::string>>& columns) {
+                                       viewer.SetColumns(columns.value());
+                                       return absl::OkStatus();
+                                     },
+                                 .on_record =
+                                     [&](const ScannedRecord& record) {
+                                       std::string& line = names.emplace_back();
+                                       const auto values = viewer.View(record.payload);
+                                       EXPECT_TRUE(values.ok()) << values.status();
+                                       for (const auto& [name, list] : *values) line += name + " ";
+                                       return true;
+                                     },
+                                 .on_damage =
+                                     [&](const absl::Status&) {
+                                       ++num_damaged_;
+                                       return true;
+                                     }};
     const ScanFacts facts = Scan(path, options, visitor);
     EXPECT_TRUE(facts.unreadable.ok()) << facts.unreadable;
     EXPECT_TRUE(facts.whole);
@@ -139,6 +143,22 @@ TEST_F(ViewRecordTest, ValuesOfJsonAreThoseOfTheirTypes) {
   EXPECT_MESSAGE(viewer.View("{"), absl::StatusCode::kDataLoss, "cut");
 }
 
+// S-PARSE-4.
+TEST_F(ViewRecordTest, NanOfJsonIsANumberThatIsTold) {
+  const InspectReport report =
+      Look({Write("a.jsonl",
+                  "{\"x\":NaN,\"l\":[1,-Infinity],\"s\":\"NaN \\\" Infinity\"}\n"
+                  "{\"x\":2,\"s\":\"a\"}\n{\"x\":-NaN}\n")});
+  EXPECT_EQ(report.total.num_with_nan, 1u);
+  EXPECT_EQ(report.total.num_not_examples, 1u);
+  ASSERT_EQ(report.features.size(), 3u);  // l, s, x
+  EXPECT_EQ(report.features[0].floats.min, -std::numeric_limits<float>::infinity());
+  EXPECT_EQ(report.features[0].floats.max, 1);
+  EXPECT_EQ(report.features[1].byte_lengths.max, 14u);
+  EXPECT_EQ(report.features[2].kind(), "float");
+  EXPECT_EQ(report.features[2].num_nan, 1u);
+}
+
 TEST_F(ViewRecordTest, ColumnsHaveTheNarrowestTypeThatHoldsAllTheirCells) {
   InspectOptions options;
   options.container = {.kind = ContainerKind::kCsv, .has_header = true};
@@ -198,6 +218,20 @@ TEST_F(ViewRecordTest, InspectOfTheFirstRecordsSaysThatThereAreMore) {
   EXPECT_EQ(report.features[0].kind(), "float");
   options.max_records = 0;
   EXPECT_EQ(Look({folder_ / "a.jsonl"}, options).features[0].kind(), "mixed");
+}
+
+// S-SOURCE-10.
+TEST_F(ViewRecordTest, InspectRefusesFilesWithoutUsableNames) {
+  InspectOptions options;
+  options.container = {.kind = ContainerKind::kCsv, .has_header = true};
+  const std::string good = Write("a.csv", "a,b\n1,2\n");
+  for (const char* bad : {"a\n1\n", "a,c\n1,2\n", "a,a,b\n1,2,3\n", ""}) {
+    const InspectReport report = Look({good, Write("b.csv", bad)}, options);
+    EXPECT_EQ(report.num_unreadable, 1u);
+    EXPECT_EQ(report.total.num_records, 1u);
+    EXPECT_MESSAGE(report.shards[1].unreadable);
+  }
+  EXPECT_EQ(Look({good, Write("b.csv", "b,a\n1,2\n")}, options).total.num_records, 2u);
 }
 
 }  // namespace

@@ -1,0 +1,62 @@
+"""Lightning, stopped in the middle of an epoch and resumed: the loader's state is in its checkpoint.
+
+    python lightning.py build/fashion_mnist
+"""
+import os
+import sys
+import tempfile
+
+import pytorch_lightning as pl
+import torch
+from torch import nn
+
+import millrace as mr
+
+
+class Net(pl.LightningModule):
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.layers = nn.Sequential(nn.Flatten(), nn.Linear(784, 64), nn.ReLU(), nn.Linear(64, 10))
+
+    def training_step(self, batch, _):
+        images, labels = batch
+        return nn.functional.cross_entropy(self.layers(images), labels)
+
+    def configure_optimizers(self):
+        return torch.optim.SGD(self.parameters(), 0.05, momentum=0.9)
+
+
+def make_loader(folder):
+    plan = (mr.tfrecord(f"{folder}/train*.tfrecord").global_shuffle()
+            .parse_example(mr.feature("image/encoded", bytes),
+                           mr.feature("image/class/label", int, name="label"))
+            .decode_image(channels=1).normalize(mean=72.94, stddev=90.02).resize(28, 28)
+            .batch(512).options(seed=1))
+    return plan.torch(("image", "label"))
+
+
+def train(folder, steps, resume=None, save=None):
+    net = Net()
+    trainer = pl.Trainer(max_steps=steps, accelerator="cpu", logger=False,
+                         enable_checkpointing=False, enable_progress_bar=False,
+                         enable_model_summary=False)
+    trainer.fit(net, make_loader(folder), ckpt_path=resume)
+    if save:
+        trainer.save_checkpoint(save)
+    return net
+
+
+def main(folder):
+    whole = train(folder, 150)
+    with tempfile.TemporaryDirectory() as work:
+        checkpoint = os.path.join(work, "half.ckpt")
+        train(folder, 70, save=checkpoint)
+        resumed = train(folder, 150, resume=checkpoint)
+    for one, other in zip(whole.parameters(), resumed.parameters()):
+        assert torch.equal(one, other)
+    print("resumed at step 70 of 150: the weights are equal to the bit")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

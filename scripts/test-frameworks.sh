@@ -1,0 +1,57 @@
+#!/bin/bash
+# Runs the Python package's tests with the frameworks that it feeds: PyTorch, JAX, Keras,
+# TensorFlow, Lightning and Accelerate, from PyPI, in a virtual environment that is kept. The last
+# line is "N passed, N failed, N skipped"; where the index cannot be reached, what is missing is
+# skipped.
+#
+#   scripts/test-frameworks.sh [PACKAGE]
+#     PACKAGE  the folder that has millrace/; default: build/dev/python. TensorFlow's tests need one
+#              whose library is self-contained (scripts/wheel.sh).
+set -euo pipefail
+cd "$(dirname "$0")/.."
+package=$(realpath "${1:-build/dev/python}")
+venv=${MILLRACE_FRAMEWORKS:-$HOME/.cache/millrace/frameworks}
+
+# PyTorch's wheels want CUDA's libraries, for which empty ones stand in (bench/peers/install.py):
+# they are bound lazily, which TensorFlow does not stand.
+bind_torch_lazily() {
+  local packages
+  packages=$("$venv/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
+  cat >"$packages/sitecustomize.py" <<'PYTHON'
+import os
+import sys
+
+
+class TorchIsLazy:
+    @staticmethod
+    def find_spec(name, path=None, target=None):
+        is_torch = name.partition(".")[0].startswith("torch")
+        sys.setdlopenflags(os.RTLD_LAZY if is_torch else os.RTLD_NOW)
+
+
+sys.meta_path.insert(0, TorchIsLazy)
+PYTHON
+}
+
+pip() { "$venv/bin/pip" install -q --no-input --retries 1 --timeout 30 "$@" || true; }
+install() {
+  python3 -m venv "$venv"
+  "$venv/bin/python" bench/peers/install.py pytorch tensorflow
+  pip jax keras ml_dtypes
+  pip --no-deps pytorch-lightning lightning-utilities torchmetrics accelerate safetensors psutil \
+    pyyaml tqdm packaging huggingface_hub
+  bind_torch_lazily
+}
+[ -x "$venv/bin/python" ] && [ -e "$venv/complete" ] || { install && touch "$venv/complete"; }
+
+results=$(mktemp)
+trap 'rm -f "$results"' EXIT
+status=0
+cd tests/python
+for test in torch_test jax_test keras_test tf_test; do
+  PYTHONPATH=$package PYTHONDONTWRITEBYTECODE=1 MILLRACE_SOURCE_DIR=$(realpath ../..) \
+    TF_CPP_MIN_LOG_LEVEL=3 "$venv/bin/python" -W ignore -m unittest discover -v -p "$test.py" 2>&1 |
+    tee -a "$results" || status=1
+done
+python3 ../../scripts/count_tests.py "$results" || status=1
+exit "$status"

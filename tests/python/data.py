@@ -1,0 +1,123 @@
+"""Records for tests: small images of one colour, by their numbers."""
+import atexit
+import functools
+import importlib.util
+import os
+import shutil
+import struct
+import tempfile
+import unittest
+import zlib
+
+import millrace as mr
+
+
+def png(height, width, channels, value):
+    """Returns a PNG file in which every sample has one value."""
+    colour = {1: 0, 3: 2}[channels]
+    rows = (b"\0" + bytes([value]) * (width * channels)) * height
+    chunks = [(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, colour, 0, 0, 0)),
+              (b"IDAT", zlib.compress(rows, 1)), (b"IEND", b"")]
+    return b"\x89PNG\r\n\x1a\n" + b"".join(
+        struct.pack(">I", len(body)) + name + body + struct.pack(">I", zlib.crc32(name + body))
+        for name, body in chunks)
+
+
+def _varint(number):
+    text = b""
+    while number >= 128:
+        text += bytes([number & 127 | 128])
+        number >>= 7
+    return text + bytes([number])
+
+
+def _field(number, body):
+    return _varint(number << 3 | 2) + _varint(len(body)) + body
+
+
+def example(image, label):
+    """Returns a serialized tf.train.Example."""
+    features = {b"image/encoded": _field(1, _field(1, image)),
+                b"image/class/label": _field(3, _field(1, _varint(label)))}
+    return _field(1, b"".join(_field(1, _field(1, key) + _field(2, value))
+                              for key, value in features.items()))
+
+
+def images(count):
+    """Returns the begin of a plan of images, with the fields image/encoded and label."""
+    records = [example(png(10, 12, 3, i % 256), i % 10) for i in range(count)]
+    return mr.memory(records).parse_example(
+        mr.feature("image/encoded", bytes), mr.feature("image/class/label", int, name="label"))
+
+
+@functools.cache
+def _crc_table():
+    table = []
+    for byte in range(256):
+        for _ in range(8):
+            byte = byte >> 1 ^ (0x82F63B78 if byte & 1 else 0)
+        table.append(byte)
+    return table
+
+
+def _masked_crc(body):
+    crc, table = 0xFFFFFFFF, _crc_table()
+    for byte in body:
+        crc = table[(crc ^ byte) & 255] ^ crc >> 8
+    crc ^= 0xFFFFFFFF
+    return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
+
+
+def framed(record):
+    """Returns a record as it stands in a TFRecord file."""
+    length = struct.pack("<Q", len(record))
+    return (length + struct.pack("<I", _masked_crc(length)) + record +
+            struct.pack("<I", _masked_crc(record)))
+
+
+def write_tfrecord(path, framed_records):
+    """Writes a TFRecord file."""
+    with open(path, "wb") as file:
+        file.writelines(framed_records)
+
+
+def folder():
+    """Returns a new folder, which is removed when the program ends."""
+    path = tempfile.mkdtemp()
+    atexit.register(shutil.rmtree, path, True)
+    return path
+
+
+def shards(count):
+    """Returns the pattern of new shards of colour images."""
+    path = folder()
+    for shard in range(2):
+        write_tfrecord(os.path.join(path, f"train-{shard}.tfrecord"),
+                       [framed(example(png(32, 40, 3, i % 256), i % 10))
+                        for i in range(shard, count, 2)])
+    return os.path.join(path, "train-*.tfrecord")
+
+
+@functools.cache
+def fashion_like():
+    """Returns a folder of shards as scripts/quickstart.sh makes it: with grey images of 28x28."""
+    path = folder()
+    records = [framed(example(png(28, 28, 1, 25 * i), i)) for i in range(10)]
+    for name, count in (("train", 59 * 512), ("test", 1024)):
+        write_tfrecord(os.path.join(path, f"{name}.tfrecord"),
+                       [records[i % 10] for i in range(count)])
+    return path
+
+
+def needs(module):
+    """Skips the test where a module is not installed."""
+    if importlib.util.find_spec(module) is None:
+        raise unittest.SkipTest(f"{module} is not installed")
+
+
+def needs_self_contained():
+    """Skips the test where libmillrace uses a libprotobuf.so, which a process with TensorFlow must
+    not have."""
+    with open("/proc/self/maps", encoding="utf-8") as maps:
+        if "libprotobuf" in maps.read():
+            raise unittest.SkipTest("libmillrace is linked with a shared libprotobuf")

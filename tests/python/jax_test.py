@@ -1,0 +1,75 @@
+"""JAX. Skipped where it is not installed."""
+import os
+import socket
+import subprocess
+import sys
+import unittest
+
+import data
+import millrace as mr
+
+data.needs("jax")
+
+import jax  # noqa: E402
+
+EXAMPLES = os.path.join(os.environ["MILLRACE_SOURCE_DIR"], "examples", "python")
+
+
+class Arrays(unittest.TestCase):
+    def test_they_share_the_batch_s_memory(self):
+        batch = mr.range(16).cast("value", "float32").batch(16).numpy().next()
+        array = jax.device_put(batch["value"])
+        self.assertEqual(array.unsafe_buffer_pointer(), batch.tensor("value").address)
+        array = jax.dlpack.from_dlpack(batch.tensor("value"))
+        self.assertEqual(array.unsafe_buffer_pointer(), batch.tensor("value").address)
+
+    def test_padding_is_told_by_valid(self):
+        batches = list(mr.range(20).cast("value", "int32").batch(8).jax())
+        self.assertEqual([batch["value"].shape for batch in batches], [(8,)] * 3)
+        self.assertEqual(batches[-1]["valid"].tolist(), [True] * 4 + [False] * 4)
+
+    def test_a_sharding_makes_global_arrays(self):
+        mesh = jax.make_mesh((jax.device_count(),), ("data",))
+        sharding = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("data"))
+        loader = mr.range(16).cast("value", "bfloat16").batch(8).jax(sharding, "value")
+        first, second = loader
+        self.assertEqual(first.sharding, sharding)
+        self.assertEqual(first.dtype, jax.numpy.bfloat16)
+        self.assertEqual(second.tolist(), list(range(8, 16)))
+
+
+RANKS = """
+import sys, jax, millrace as mr
+jax.distributed.initialize("127.0.0.1:" + sys.argv[2], 2, int(sys.argv[1]))
+mesh = jax.make_mesh((jax.device_count(),), ("data",))
+sharding = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("data"))
+loader = mr.range(8).cast("value", "int32").batch(4).jax(sharding, "value")
+first = next(iter(loader))
+rows = [int(value) for shard in first.addressable_shards for value in shard.data]
+print(first.shape, rows, loader.launcher.source)
+"""
+
+
+class Processes(unittest.TestCase):
+    def test_each_process_brings_its_rows(self):
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = probe.getsockname()[1]
+        processes = [subprocess.Popen([sys.executable, "-c", RANKS, str(rank), str(port)],
+                                      stdout=subprocess.PIPE, text=True) for rank in range(2)]
+        said = [process.communicate(timeout=120)[0] for process in processes]
+        self.assertEqual(said, ["(4,) [0, 1] jax.distributed\n", "(4,) [2, 3] jax.distributed\n"])
+
+
+class Examples(unittest.TestCase):
+    def test_imagenet_jax(self):
+        done = subprocess.run(
+            [sys.executable, os.path.join(EXAMPLES, "imagenet_jax.py"), data.shards(40)],
+            capture_output=True, text=True, timeout=300, check=False,
+            env={**os.environ, "BATCH": "16"})
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertIn("3 steps", done.stdout)
+
+
+if __name__ == "__main__":
+    unittest.main()
