@@ -369,6 +369,14 @@ class Convert(Case):
                   from_="fixed_length", record_bytes=1)
         self.assertEqual(self.payloads(), [[b"a", b"b", b"c"]])
 
+    def test_json_lines_may_have_nan(self):
+        lines = self.text("lines.jsonl", '{"x": NaN}\n{"x": -Infinity}\n')
+        self.both(lines, ["--from", "jsonl", lines, "--schema", "x:float32", "--allow-nan"],
+                  from_="jsonl", schema="x:float32", allow_nan=True)
+        first, second = [example_of(payload)["x"][1][0] for payload in self.payloads()[0]]
+        self.assertTrue(first != first)
+        self.assertEqual(second, float("-inf"))
+
     def test_images_become_folders_of_images(self):
         folder = self.images()
         self.both(folder, ["--from", "images", "--images", folder, "--to", "images"],
