@@ -39,8 +39,8 @@
 //
 // Threads. A plan, a context, a batch and an error may be used by any threads at once; freeing or
 // releasing one is the last use. A loader is used by one thread at a time, but for
-// mr_loader_cancel. In a forked child, calls of what was made before the fork are
-// MR_FAILED_PRECONDITION: make a context and a loader there instead.
+// mr_loader_cancel; a writer by one thread at a time. In a forked child, calls of what was made
+// before the fork are MR_FAILED_PRECONDITION: make a context and a loader there instead.
 
 // The version of this interface: MR_ABI_MAJOR is the number in the name of the library. A larger
 // minor number has more functions, or fields at the ends of structs.
@@ -598,6 +598,150 @@ MR_API mr_error* mr_batch_arrow(const mr_batch* batch, struct ArrowArray* array,
 MR_API mr_batch* mr_batch_retain(mr_batch* batch);
 // Takes 1 from the count.
 MR_API void mr_batch_release(mr_batch* batch);
+
+// ---- Writing, converting ----
+
+typedef struct mr_writer mr_writer;
+
+typedef struct mr_writer_options {
+  size_t struct_size;
+  const char* prefix;  // shards are PREFIX-00000-of-00008.tfrecord; the folder is made
+  // "none", "gzip", "zlib" or "zstd"; NULL: "none". The names of shards do not change.
+  const char* compression;
+  int32_t compression_level;  // 1 to 9, of gzip, zlib and zstd; 0: 6
+  int32_t shards;             // 1 to 99999, at most one per record; 0: 1
+  int32_t overwrite;          // true to replace the shards of this prefix that exist
+  int32_t reserved;           // 0
+} mr_writer_options;
+
+// Makes a writer of TFRecord shards. They appear all at once in mr_writer_close, with
+// PREFIX.manifest.json, or not at all. Shard s of N gets the block from s * n / N up to
+// (s + 1) * n / N of n records, as `millrace records convert` cuts them: reading the shards one
+// after the other gives the records in their order. Records of several shards wait in a hidden file
+// beside the shards, which takes as much room on the disk as they do. A writer is used by one
+// thread at a time.
+//   MR_INVALID_ARGUMENT  a bad option
+//   MR_ALREADY_EXISTS    shards of this prefix exist, and `overwrite` is false
+//   MR_NOT_FOUND, MR_PERMISSION_DENIED, ...  nothing can be written there
+MR_API mr_error* mr_writer_open(const mr_writer_options* options, mr_writer** writer);
+
+// Appends a copy of a record of `size` bytes.
+//   MR_FAILED_PRECONDITION  mr_writer_close was called; or in a forked child
+//   other                   it cannot be written; later calls return this error too
+MR_API mr_error* mr_writer_write(mr_writer* writer, const void* record, size_t size);
+
+// A feature of a tf.train.Example. Not a struct with a size: it never changes.
+typedef struct mr_feature {
+  const char* name;
+  int32_t dtype;        // MR_BYTES (bytes_list), MR_INT64 (int64_list) or MR_FLOAT32 (float_list)
+  int32_t reserved;     // 0
+  size_t num_values;    // may be 0
+  const void* values;   // int64_t[], float[], or for MR_BYTES void*[], one to each value
+  const size_t* sizes;  // the sizes of values of MR_BYTES, in bytes; else not looked at
+} mr_feature;
+
+// Appends a tf.train.Example of these features, in their order.
+//   MR_INVALID_ARGUMENT  a feature without a name, or named twice; a name that is not UTF-8;
+//                        another dtype; values or sizes are NULL; an Example of 2 GiB
+//   else as mr_writer_write
+MR_API mr_error* mr_writer_write_example(mr_writer* writer, const mr_feature* features,
+                                         size_t num_features);
+
+// Is told how many of the records are done; returns true to cancel the call to which it was given.
+// It is called by the thread that made that call, before it returns.
+typedef int32_t (*mr_progress)(void* user, int64_t done, int64_t total);
+
+// Cuts the shards, and moves them into place. `progress` is called after each record that is cut
+// off, never for a single shard; it may be NULL. Called once: behind it the writer can only be
+// freed. Where it fails, nothing has changed under the names of the shards.
+//   MR_INVALID_ARGUMENT     more shards than records
+//   MR_ALREADY_EXISTS       shards of this prefix have come meanwhile, and `overwrite` is false
+//   MR_CANCELLED            `progress` returned true
+//   MR_FAILED_PRECONDITION  it was called before; or in a forked child
+//   other                   the error of mr_writer_write, or a file cannot be written
+MR_API mr_error* mr_writer_close(mr_writer* writer, mr_progress progress, void* user);
+// Gives the writer back. Without an mr_writer_close that succeeded it leaves nothing behind.
+MR_API void mr_writer_free(mr_writer* writer);
+
+// A conversion, with the flags of `millrace records convert` as fields: docs/convert.md says what
+// each means, and which go together. Texts may be NULL where the flag need not be given.
+typedef struct mr_convert_options {
+  size_t struct_size;
+  const char* from;          // "tfrecord", "text", "fixed_length", "csv", "jsonl", "tar", "idx" or
+                             // "images"
+  const char* to;            // the same; NULL: "tfrecord"
+  const char* const* files;  // the input, but for idx and images: files, patterns, URLs
+  size_t num_files;
+  const char* images;    // the IDX file of images, the folder of images, or the tar of them
+  const char* labels;    // the IDX file of labels; NULL: named as the images are
+  const int64_t* label;  // the label of images whose names give no class; NULL: none
+  const char* classes;   // the file with the names of classes
+  const char* prefix;    // the prefix of the shards' paths; the folder is made
+  const char* suffix;    // the ending of the shards' names; NULL: that of the format
+  const char* input_compression;  // "none", "gzip", "zlib" or "zstd"; NULL: by the first bytes
+  const char* compression;        // of the shards; NULL: "none"
+  const char* delimiter;          // the byte between columns of csv that is read; NULL: ","
+  uint64_t record_bytes;          // of fixed_length that is read
+  uint64_t header_bytes;
+  uint64_t footer_bytes;
+  const char* schema;               // "NAME:DTYPE,..."
+  const char* feature;              // the feature that holds a record of text or fixed_length
+  const char* features;             // the features to copy: "NAME" or "NAME=NEW", with commas
+  const char* image_feature;        // the feature that holds the image
+  const char* image_encoding;       // "jpeg" or "raw"
+  const char* write_mode;           // "raw", "jpg", "smart" or "proportion"
+  const char* check_images;         // "header" or "decode"
+  const char* on_damage;            // "fail" or "skip"; NULL: "fail"
+  const char* quarantine_file;      // the file to which records that cannot be converted are added
+  int64_t max_resolution;           // 0: images are not shrunk
+  int64_t min_resolution;           // 0: images are not shrunk
+  const uint64_t* smart_threshold;  // of write_mode smart
+  const double* compress_probability;  // of write_mode proportion; NULL: 0.5
+  const uint64_t* write_seed;          // of write_mode proportion; NULL: 0
+  const uint64_t* shuffle;             // the seed that shuffles the records; NULL: their order
+  int32_t shards;                      // 0: 1
+  int32_t compression_level;           // 1 to 9; 0: 6
+  int32_t jpeg_quality;                // 0: not given
+  int32_t has_header;                  // true if the first row of csv that is read names columns
+  int32_t allow_nan;                   // true if NaN and Infinity are numbers of jsonl that is read
+  int32_t strict;                      // true if images of kinds that are not read are an error
+  int32_t upright;                     // true to turn images as their EXIF orientation says
+  int32_t overwrite;                   // true to replace the shards of this prefix that exist
+  // For speed only.
+  int32_t threads;           // that read and encode; 0: all usable cores
+  int32_t reserved;          // 0
+  const char* index_folder;  // the folder of indexes; NULL: the cache folder
+  // Callbacks; each may be NULL. They get `user`, and must call nothing but what reads an error.
+  void* user;
+  // Called while files are walked or inflated, by any thread, but by one at a time.
+  void (*index_progress)(void* user, int64_t done_bytes, int64_t total_bytes);
+  // Called after each record, and with several threads ten times a second and more while none is
+  // done; not while files are opened and walked.
+  mr_progress progress;
+  // Takes a sentence about what is left out or looks odd.
+  mr_sink warn;
+  // Takes the error of each record that cannot be converted, in their order. It is not to be freed.
+  void (*bad_record)(void* user, const mr_error* error);
+} mr_convert_options;
+
+typedef struct mr_convert_report {
+  size_t struct_size;
+  uint64_t records;          // in the shards
+  uint64_t left_out;         // that could not be converted
+  uint64_t images_not_read;  // images of other kinds than JPEG and PNG
+  uint64_t file_bytes;       // of all shards
+} mr_convert_report;
+
+// Converts records of one container into shards of another, which appear all at once or not at all.
+// PREFIX.manifest.json names them, their classes and columns. Blocks; fails before anything is
+// written if records cannot be converted, unless `on_damage` says else. What a conversion that was
+// killed or cancelled has finished, the same one takes over. `report` may be NULL.
+//   MR_INVALID_ARGUMENT  a bad option, or one that does not apply; more shards than records; the
+//                        output cannot hold a record
+//   MR_ALREADY_EXISTS    shards of this prefix exist, and `overwrite` is false
+//   MR_CANCELLED         `progress` returned true
+//   MR_NOT_FOUND, MR_DATA_LOSS, ...  the input is missing or damaged, or a file cannot be written
+MR_API mr_error* mr_convert(const mr_convert_options* options, mr_convert_report* report);
 
 // ---- Explain, launchers ----
 

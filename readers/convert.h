@@ -114,6 +114,10 @@ struct ConvertOptions {
   int compression_level = 6;  // zlib's or zstd's, 1 to 9
   bool overwrite = false;     // true to replace the shards of this prefix that exist
 
+  // Asked by the calling thread after each record, and with several threads ten times a second and
+  // more while it waits for one; true ends the conversion. Empty: nobody is asked.
+  std::function<bool()> cancels = {};
+
   // performance only: results are the same for every value
   int threads = 1;  // that read, parse and encode; one more writes
   // As in RecordSourceOptions; the second is its `progress`.
@@ -152,17 +156,19 @@ using ConvertProgress = std::function<void(int64_t done_records, int64_t total_r
 //
 // Shards are written to a hidden folder beside their place and moved there after the last one is
 // whole, and PREFIX.manifest.json behind them (shards with records, bytes and labels; classes;
-// columns). On failure nothing has changed. A conversion that is killed leaves its folder: the same
-// conversion of the same input takes over the shards that are whole there, any other to the same
-// prefix removes it. `overwrite` replaces all shards of the prefix, also of sets of another number
-// of shards or another format: they are moved to the hidden folder first, moved back when a move
-// fails, and removed when the new set is in place. A folder with replaced shards that a killed
-// process left stays until an `overwrite` succeeds. Several processes may convert at once.
+// columns). On failure nothing has changed. A conversion that is killed leaves its folder, and so
+// does one that `cancels` ends, if its first shard is whole: the same conversion of the same input
+// takes over the shards that are whole there, any other to the same prefix removes it. `overwrite`
+// replaces all shards of the prefix, also of sets of another number of shards or another format:
+// they are moved to the hidden folder first, moved back when a move fails, and removed when the new
+// set is in place. A folder with replaced shards that a killed process left stays until an
+// `overwrite` succeeds. Several processes may convert at once.
 //   INVALID_ARGUMENT     a bad option, or one that does not apply; the label rules do not fit; more
 //                        shards than records; the output cannot hold a record
 //   ALREADY_EXISTS       a shard of the prefix, in a set of any number of shards, exists and
 //                        `overwrite` is off; a folder has the name of a shard
 //   RESOURCE_EXHAUSTED   no memory, thread or open file is left, or no space on the disk
+//   CANCELLED            `cancels` returned true
 //   DATA_LOSS, NOT_FOUND, ...  the input is damaged or missing, or a file cannot be written
 //   any of the others for a record, with its RecordError, unless `on_damage` is kSkip and one is
 //   good

@@ -15,6 +15,7 @@ namespace millrace::readers {
 struct TfRecordWriterOptions {
   Compression compression = Compression::kNone;  // kAuto is INVALID_ARGUMENT
   int compression_level = 6;                     // zlib's or zstd's, 1 to 9
+  bool sync = true;  // true if Close waits until the shard is on the disk
 };
 
 // Writes one TFRecord shard (readers/FORMAT.md) to a temporary file beside `path` and renames it

@@ -10,8 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/strings/str_split.h"
-#include "augment/image_recoder.h"
+#include "augment/image_recoder_words.h"
 #include "base/bytes_text.h"
 #include "base/host.h"
 #include "base/local_path.h"
@@ -22,8 +21,8 @@
 #include "cli/exit.h"
 #include "cli/flags/checks.h"
 #include "cli/flags/compression.h"
-#include "cli/flags/container.h"
 #include "cli/wait/progress.h"
+#include "readers/convert_words.h"
 #include "readers/expand_files.h"
 #include "readers/image_source.h"
 
@@ -39,11 +38,7 @@ struct Flags {
   std::string features;
   std::string delimiter = ",";
   std::string classes;
-  augment::ImageRecoderOptions recoder;
-  std::optional<uint64_t> jpeg_quality;
-  std::optional<uint64_t> smart_threshold;
-  std::optional<double> compress_probability;
-  std::optional<uint64_t> write_seed;
+  augment::ImageRecoderWords recoder;
   int threads = 0;  // 0: all usable cores
   std::string out;
   std::string prefix = "data";
@@ -62,63 +57,21 @@ struct BadList {
   uint64_t count = 0;
 };
 
-// Parses "image/encoded=jpg,label": names, each optionally with a new name.
-std::vector<std::pair<std::string, std::string>> ParseFeatures(const std::string& text) {
-  std::vector<std::pair<std::string, std::string>> features;
-  const std::vector<std::string> parts = absl::StrSplit(text, ',');
-  for (const std::string& part : parts) {
-    const size_t equals = part.find('=');
-    const std::string name = part.substr(0, equals);
-    features.emplace_back(name, equals == std::string::npos ? name : part.substr(equals + 1));
-  }
-  return features;
-}
-
-absl::Status TakeWriteMode(Flags& flags) {
-  augment::ImageRecoderOptions& recoder = flags.recoder;
-  const bool is_smart = recoder.encoding == augment::ImageEncoding::kSmart;
-  if (is_smart != flags.smart_threshold.has_value()) {
-    return absl::InvalidArgumentError(
-        is_smart ? "write_mode: smart needs --smart-threshold, the most bytes of raw pixels"
-                 : "smart_threshold: of --write-mode smart only");
-  }
-  const bool draws = recoder.encoding == augment::ImageEncoding::kProportion;
-  if (!draws && flags.compress_probability.has_value()) {
-    return absl::InvalidArgumentError("compress_probability: of --write-mode proportion only");
-  }
-  if (!draws && flags.write_seed.has_value()) {
-    return absl::InvalidArgumentError("write_seed: of --write-mode proportion only");
-  }
-  recoder.smart_threshold = flags.smart_threshold.value_or(recoder.smart_threshold);
-  recoder.compress_probability = flags.compress_probability.value_or(recoder.compress_probability);
-  recoder.seed = flags.write_seed.value_or(recoder.seed);
-  return absl::OkStatus();
-}
-
-absl::Status MakeCodec(Flags& flags) {
-  augment::ImageRecoderOptions& recoder = flags.recoder;
-  if (flags.jpeg_quality.has_value()) recoder.jpeg_quality = static_cast<int>(*flags.jpeg_quality);
-  MILLRACE_RETURN_IF_ERROR(TakeWriteMode(flags));
-  MILLRACE_ASSIGN_OR_RETURN(flags.options.codec, augment::MakeImageRecoder(recoder));
-  const bool makes_jpeg = !flags.options.codec->recoding().empty() &&
-                          recoder.encoding != augment::ImageEncoding::kRaw &&
-                          recoder.encoding != augment::ImageEncoding::kStored;
-  if (makes_jpeg || !flags.jpeg_quality.has_value()) return absl::OkStatus();
-  return absl::InvalidArgumentError("jpeg_quality: no image is encoded as JPEG anew");
-}
-
 // Converts the words to options; an error is one of the command line.
 absl::Status Complete(Flags& flags) {
   readers::ConvertOptions& options = flags.options;
   if (!flags.schema.empty()) {
     MILLRACE_ASSIGN_OR_RETURN(options.schema, readers::ParseConvertSchema(flags.schema));
   }
-  if (!flags.features.empty()) options.features = ParseFeatures(flags.features);
+  if (!flags.features.empty()) {
+    options.features = readers::ParseConvertFeatures(flags.features);
+  }
   if (!flags.classes.empty()) {
     MILLRACE_ASSIGN_OR_RETURN(options.classes, readers::ReadClassNames(flags.classes));
   }
-  MILLRACE_ASSIGN_OR_RETURN(options.container.delimiter, ParseDelimiter(flags.delimiter));
-  MILLRACE_RETURN_IF_ERROR(MakeCodec(flags));
+  MILLRACE_ASSIGN_OR_RETURN(options.container.delimiter,
+                            readers::ParseDelimiter("--delimiter", flags.delimiter));
+  MILLRACE_ASSIGN_OR_RETURN(options.codec, augment::MakeImageRecoder(flags.recoder));
   MILLRACE_RETURN_IF_ERROR(CheckPrefix(flags.prefix));
   options.threads = flags.threads > 0 ? flags.threads : ReadCores().usable;
   for (std::string* const name : {&flags.out, &options.images, &options.labels}) {
@@ -275,31 +228,24 @@ void AddSampleFlags(Command& command, Flags& flags) {
 
 void AddWriteMode(Command& command, Flags& flags, const Flag& encoding) {
   command
-      .AddWord(
-          "--write-mode",
-          [&flags](const std::string& word) {
-            using augment::ImageEncoding;
-            flags.recoder.encoding = word == "raw"     ? ImageEncoding::kStored
-                                     : word == "jpg"   ? ImageEncoding::kJpeg
-                                     : word == "smart" ? ImageEncoding::kSmart
-                                                       : ImageEncoding::kProportion;
-          },
-          "Write images as FFCV does; raw is a PNG that is not compressed")
+      .Add("--write-mode", flags.recoder.write_mode,
+           "Write images as FFCV does; raw is a PNG that is not compressed")
       .OneOf({"raw", "jpg", "smart", "proportion"})
       .Excludes(encoding);
   command
-      .Add("--smart-threshold", flags.smart_threshold,
+      .Add("--smart-threshold", flags.recoder.smart_threshold,
            "For smart: the most bytes of raw pixels; larger images become JPEG")
       .Whole(0);
   command
-      .Add("--compress-probability", flags.compress_probability,
+      .Add("--compress-probability", flags.recoder.compress_probability,
            "For proportion: the probability that an image becomes JPEG (default: 0.5)")
       .Finite(0, 1);
-  command.Add("--write-seed", flags.write_seed, "For proportion: the seed (default: 0)").Whole(0);
+  command.Add("--write-seed", flags.recoder.write_seed, "For proportion: the seed (default: 0)")
+      .Whole(0);
 }
 
 void AddImageFlags(Command& command, Flags& flags) {
-  augment::ImageRecoderOptions& recoder = flags.recoder;
+  augment::ImageRecoderWords& recoder = flags.recoder;
   Flag longer = command
                     .Add("--max-resolution", recoder.max_resolution,
                          "Shrink images until their longer side has at most this many pixels")
@@ -310,18 +256,13 @@ void AddImageFlags(Command& command, Flags& flags) {
       .Integer()
       .Excludes(longer);
   command
-      .Add("--jpeg-quality", flags.jpeg_quality,
+      .Add("--jpeg-quality", flags.recoder.jpeg_quality,
            "Quality of images that are re-encoded as JPEG (default: 90)")
       .Whole(1, 100);
   command.AddSwitch("--upright", recoder.upright,
                     "Turn images as their EXIF orientation says (default: it is kept)");
-  Flag encoding = command.AddWord(
-      "--image-encoding",
-      [&recoder](const std::string& word) {
-        recoder.encoding =
-            word == "raw" ? augment::ImageEncoding::kRaw : augment::ImageEncoding::kJpeg;
-      },
-      "Write all images as jpeg, or as raw pixels (default: as they are)");
+  Flag encoding = command.Add("--image-encoding", recoder.image_encoding,
+                              "Write all images as jpeg, or as raw pixels (default: as they are)");
   encoding.OneOf({"jpeg", "raw"});
   AddWriteMode(command, flags, encoding);
   command

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "base/status.h"
+#include "readers/convert_words.h"
 
 namespace millrace::cli {
 namespace {
@@ -26,17 +26,6 @@ bool TellOneCsv(const std::vector<std::string>& files, bool has_delimiter) {
 }
 
 }  // namespace
-
-absl::StatusOr<char> ParseDelimiter(const std::string& word) {
-  if (word == "\\t") return '\t';
-  if (word.size() != 1) {
-    return absl::InvalidArgumentError(absl::StrCat("--delimiter: \"", word, "\" is not one byte"));
-  }
-  if (word == "\"" || word == "\n" || word == "\r") {
-    return absl::InvalidArgumentError("--delimiter: a quote or a line end");
-  }
-  return word.front();
-}
 
 absl::StatusOr<std::optional<readers::ContainerOptions>> ContainerFlags::Options(
     const std::vector<std::string>& files) const {
@@ -65,7 +54,8 @@ absl::StatusOr<std::optional<readers::ContainerOptions>> ContainerFlags::Options
   options.footer_bytes = footer_bytes;
   options.has_header = has_header;
   if (delimiter.has_value()) {
-    MILLRACE_ASSIGN_OR_RETURN(options.delimiter, ParseDelimiter(*delimiter));
+    MILLRACE_ASSIGN_OR_RETURN(options.delimiter,
+                              readers::ParseDelimiter("--delimiter", *delimiter));
   }
   return options;
 }

@@ -28,10 +28,6 @@ struct ContainerFlags {
       const std::vector<std::string>& files) const;
 };
 
-// The value of --delimiter: one byte, "\t" for a tab.
-//   INVALID_ARGUMENT  it is not one byte, or a quote or a line end
-absl::StatusOr<char> ParseDelimiter(const std::string& word);
-
 // Adds the flags. `flags` must live until the command line was parsed.
 void AddContainerFlags(Command command, ContainerFlags& flags);
 

@@ -25,13 +25,17 @@ Ref PeerOf(const mr_error* error) {
 
 }  // namespace
 
-Ref ExceptionOf(mr_error* error) {
-  const std::unique_ptr<mr_error, decltype(&mr_error_free)> owned(error, mr_error_free);
+Ref ExceptionOf(const mr_error* error) {
   const Ref errors = Checked(PyImport_ImportModule("millrace.errors"));
   const Ref message = Text(mr_error_message(error));
   return Checked(PyObject_CallMethod(errors.get(), "from_code", "iOiNN", mr_error_code(error),
                                      message.get(), mr_error_retryable(error),
                                      RecordOf(error).release(), PeerOf(error).release()));
+}
+
+Ref ExceptionOf(mr_error* error) {
+  const std::unique_ptr<mr_error, decltype(&mr_error_free)> owned(error, mr_error_free);
+  return ExceptionOf(static_cast<const mr_error*>(error));
 }
 
 void Check(mr_error* error) {

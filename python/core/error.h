@@ -6,7 +6,9 @@
 
 namespace millrace::python {
 
-// Makes the exception of an error, which it frees: an instance of a class of millrace.errors.
+// Makes the exception of an error: an instance of a class of millrace.errors. The second frees the
+// error.
+Ref ExceptionOf(const mr_error* error);
 Ref ExceptionOf(mr_error* error);
 
 // Throws the exception of an error, which it frees; does nothing for NULL. Called with the

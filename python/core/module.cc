@@ -2,6 +2,7 @@
 #include "python/core/batch.h"
 #include "python/core/batch_view.h"
 #include "python/core/context.h"
+#include "python/core/convert.h"
 #include "python/core/error.h"
 #include "python/core/loader.h"
 #include "python/core/object.h"
@@ -10,6 +11,7 @@
 #include "python/core/run_view.h"
 #include "python/core/source.h"
 #include "python/core/tensor.h"
+#include "python/core/writer.h"
 
 // The module millrace._core: millrace.h for Python. What users see is made of it in Python.
 
@@ -46,6 +48,10 @@ PyMethodDef functions[] = {
      "plan_from_file(path, variables)\n--\n\nReads a plan's file."},
     {"explain", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(Explain)),
      METH_VARARGS | METH_KEYWORDS, "Returns the text of `millrace explain`."},
+    {"convert", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(Convert)),
+     METH_VARARGS | METH_KEYWORDS,
+     "Converts, with the fields of mr_convert_options as keywords; returns (records, left_out, "
+     "images_not_read, file_bytes, warnings)."},
     {"detect_launcher", DetectLauncher, METH_NOARGS,
      "Returns (found, rank, world, local_size, source) from the environment."},
     {"set_batch_type", SetBatch, METH_O, "Sets the class of batches."},
@@ -76,6 +82,7 @@ PyObject* MakeModule() {
     AddBatchView(module.get());
     AddOps(module.get());
     AddLoader(module.get());
+    AddWriter(module.get());
     return module;
   });
 }

@@ -1,23 +1,11 @@
 #include "python/core/source.h"
 
+#include "python/core/bytes.h"
 #include "python/core/error.h"
 #include "python/core/wait.h"
 
 namespace millrace::python {
 namespace {
-
-// The bytes of an object: its own if it is bytes, else a copy of its buffer.
-struct Bytes {
-  explicit Bytes(PyObject* object)
-      : owner(PyBytes_Check(object) ? Ref::Borrow(object) : Checked(PyBytes_FromObject(object))) {
-    char* text = nullptr;
-    CheckedZero(PyBytes_AsStringAndSize(owner.get(), &text, &size));
-    data = text;
-  }
-  Ref owner;
-  const void* data = nullptr;
-  Py_ssize_t size = 0;
-};
 
 // ---- Memory ----
 

@@ -28,14 +28,15 @@ from .loader import Field, Loader
 from .ops import BatchOp, BatchRows, FieldSpec, Rows, RunOp, batch_op, field, op
 from .plan import Plan, load
 from .sources import Memory, PushSource, memory, push
+from .writing import ConvertReport, TFRecordWriter, convert
 
 __version__: str = _core.version()
 
 __all__ = [
-    "Batch", "BatchOp", "BatchRows", "Context", "Field", "FieldSpec", "Launcher", "Loader",
-    "Memory", "Plan", "PushSource", "Rows", "RunOp", "batch_op", "default_context",
-    "detect_launcher", "field", "get_include", "get_library", "load", "memory", "op", "push",
-    "recipes", "testing",
+    "Batch", "BatchOp", "BatchRows", "Context", "ConvertReport", "Field", "FieldSpec", "Launcher",
+    "Loader", "Memory", "Plan", "PushSource", "Rows", "RunOp", "TFRecordWriter", "batch_op",
+    "convert", "default_context", "detect_launcher", "field", "get_include", "get_library", "load",
+    "memory", "op", "push", "recipes", "testing",
 ]
 from . import _sources, _stages, errors  # noqa: E402
 

@@ -56,13 +56,9 @@ class Conversion {
       MILLRACE_RETURN_IF_ERROR(bad_->Add(error));
     }
     report_.num_left_out = input_->damaged_files().size();
-    for (size_t shard = 0; shard < shards_->files().size(); ++shard) {
-      if (const auto& facts = shards_->Written(shard); facts.has_value()) {
-        bad_->AddEarlier(facts->num_records, facts->num_left_out);
-      } else {
-        MILLRACE_RETURN_IF_ERROR(WriteShard(shard));
-      }
-      if (!bad_->fails()) Report(shard);
+    if (const absl::Status status = WriteShards(); !status.ok()) {
+      if (absl::IsCancelled(status) && shards_->Written(0).has_value()) shards_->Keep();
+      return status;
     }
     MILLRACE_RETURN_IF_ERROR(bad_->Verdict());
     report_.files = shards_->files();
@@ -186,6 +182,18 @@ class Conversion {
     return begins;
   }
 
+  absl::Status WriteShards() {
+    for (size_t shard = 0; shard < shards_->files().size(); ++shard) {
+      if (const auto& facts = shards_->Written(shard); facts.has_value()) {
+        bad_->AddEarlier(facts->num_records, facts->num_left_out);
+      } else {
+        MILLRACE_RETURN_IF_ERROR(WriteShard(shard));
+      }
+      if (!bad_->fails()) Report(shard);
+    }
+    return absl::OkStatus();
+  }
+
   absl::Status WriteShard(size_t shard) {
     MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<internal::ShardWriter> writer,
                               output_->OpenShard(shards_->PathOf(shard)));
@@ -206,6 +214,7 @@ class Conversion {
     };
     uint64_t place = FirstOf(shard);
     work.write = [&](const EncodedChunk& chunk) { return Write(chunk, place, *writer, facts); };
+    work.wait = [this] { return CheckGoesOn(); };
     MILLRACE_RETURN_IF_ERROR(internal::RunInOrder(work, options_.threads));
     if (bad_->fails()) return absl::OkStatus();
     MILLRACE_RETURN_IF_ERROR(writer->Close());
@@ -250,8 +259,14 @@ class Conversion {
       }
       ++place;
       if (progress_) progress_(static_cast<int64_t>(place), static_cast<int64_t>(total_));
+      MILLRACE_RETURN_IF_ERROR(CheckGoesOn());
     }
     return absl::OkStatus();
+  }
+
+  absl::Status CheckGoesOn() const {
+    if (!options_.cancels || !options_.cancels()) return absl::OkStatus();
+    return absl::CancelledError("the conversion was cancelled");
   }
 
   absl::Status Write(const EncodedRecord& record, internal::ShardWriter& writer,

@@ -1,5 +1,6 @@
 #include "readers/convert/work.h"
 
+#include <chrono>
 #include <new>
 #include <optional>
 #include <system_error>
@@ -108,15 +109,25 @@ class Ring {
   }
 
   absl::StatusOr<EncodedChunk> Take(uint64_t chunk) {
+    while (!Await(chunk)) MILLRACE_RETURN_IF_ERROR(work_.wait());
     MutexLock lock(mu_);
     std::optional<absl::StatusOr<EncodedChunk>>& slot = slots_[chunk % slots_.size()];
-    while (!slot.has_value()) changed_.Wait(mu_);
     absl::StatusOr<EncodedChunk> encoded = *std::move(slot);
     slot.reset();
     ++taken_;
     changed_.NotifyAll();
     return encoded;
   }
+
+  // Waits a while for the chunk that is written next. True: it is there.
+  bool Await(uint64_t chunk) {
+    MutexLock lock(mu_);
+    const std::optional<absl::StatusOr<EncodedChunk>>& slot = slots_[chunk % slots_.size()];
+    if (!slot.has_value()) changed_.WaitFor(mu_, kWait);
+    return slot.has_value();
+  }
+
+  static constexpr auto kWait = std::chrono::milliseconds(100);
 
   const ChunkWork& work_;
   Mutex fetch_mu_;  // taken before mu_; orders claims and fetches

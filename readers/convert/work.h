@@ -25,6 +25,9 @@ struct ChunkWork {
   std::function<absl::StatusOr<std::unique_ptr<FetchedRecords>>(uint64_t chunk)> fetch;
   std::function<absl::StatusOr<EncodedChunk>(uint64_t chunk, FetchedRecords& records)> encode;
   std::function<absl::Status(EncodedChunk)> write;
+  // Called by the thread that writes while it waits, ten times a second and more; an error ends the
+  // work.
+  std::function<absl::Status()> wait = [] { return absl::OkStatus(); };
 };
 
 // Fetches and encodes on `threads` threads and writes on the calling one, chunk by chunk in order

@@ -99,10 +99,12 @@ class Writer : public TfRecordWriter {
  public:
   Writer(std::unique_ptr<AtomicFile> file, const TfRecordWriterOptions& options)
       : file_(std::move(file)),
-        sink_(MakeRecordSink(*file_, options.compression, options.compression_level)) {}
+        sink_(MakeRecordSink(*file_, options.compression, options.compression_level)),
+        sync_(options.sync) {}
 
   absl::Status Write(std::string_view payload) override {
     if (closed_) return Closed();
+    if (torn_) return Torn();
     if (status_.ok()) status_ = Append(payload);
     return status_;
   }
@@ -110,8 +112,9 @@ class Writer : public TfRecordWriter {
   absl::Status Close() override {
     if (closed_) return Closed();
     closed_ = true;
+    if (torn_) status_ = Torn();
     if (status_.ok()) status_ = sink_->Finish();
-    if (status_.ok()) status_ = file_->Commit(/*sync=*/true);
+    if (status_.ok()) status_ = file_->Commit(sync_);
     if (!status_.ok()) file_.reset();  // removes the temporary file now
     return status_;
   }
@@ -126,12 +129,20 @@ class Writer : public TfRecordWriter {
     std::array<std::byte, kFooterBytes> footer;
     EncodeHeader(payload.size(), header.data());
     StoreU32(MaskedCrc32c(bytes), footer.data());
+    torn_ = true;
     MILLRACE_RETURN_IF_ERROR(sink_->Append(header));
     MILLRACE_RETURN_IF_ERROR(sink_->Append(bytes));
     MILLRACE_RETURN_IF_ERROR(sink_->Append(footer));
+    torn_ = false;
     ++num_records_;
     num_bytes_ += payload.size() + kFrameBytes;
     return absl::OkStatus();
+  }
+
+  absl::Status Torn() const {
+    if (!status_.ok()) return status_;
+    return absl::ResourceExhaustedError(
+        absl::StrCat(file_->path(), ": memory ended within a record"));
   }
 
   absl::Status Closed() const {
@@ -140,7 +151,9 @@ class Writer : public TfRecordWriter {
 
   std::unique_ptr<AtomicFile> file_;
   const std::unique_ptr<RecordSink> sink_;
+  const bool sync_;
   absl::Status status_;  // the first failure
+  bool torn_ = false;    // true while a record is appended, and if that has failed
   bool closed_ = false;
   uint64_t num_records_ = 0;
   uint64_t num_bytes_ = 0;

@@ -56,26 +56,34 @@ std::optional<ShardFacts> FactsFrom(const std::string& text) {
   return facts;
 }
 
-// Renames that can be taken back. Nothing is ever replaced.
+// Renames that are taken back unless they are to stay, also where memory ends. Nothing is ever
+// replaced.
 class Moves {
  public:
+  Moves() = default;
+  Moves(const Moves&) = delete;
+  Moves& operator=(const Moves&) = delete;
+  ~Moves() { Undo(); }
+
   absl::Status Move(const fs::path& from, const fs::path& to) {
-    MILLRACE_RETURN_IF_ERROR(Rename(from.string(), to.string(), Existing::kKeep));
-    done_.emplace_back(from, to);
-    return absl::OkStatus();
+    done_.emplace_back(from.string(), to.string());  // first, since it may find no memory
+    absl::Status status = Rename(done_.back().first, done_.back().second, Existing::kKeep);
+    if (!status.ok()) done_.pop_back();
+    return status;
   }
-  // False: something could not be moved back.
+  // Moves all back. False: something could not be.
   bool Undo() {
     bool all = true;
     for (; !done_.empty(); done_.pop_back()) {
       const auto& [from, to] = done_.back();
-      all = Rename(to.string(), from.string(), Existing::kKeep).ok() && all;
+      all = Rename(to, from, Existing::kKeep).ok() && all;
     }
     return all;
   }
+  void Stay() { done_.clear(); }
 
  private:
-  std::vector<std::pair<fs::path, fs::path>> done_;
+  std::vector<std::pair<std::string, std::string>> done_;
 };
 
 // The names in `folder` for which `wanted(name, whether it is a folder)` holds, sorted.
@@ -189,6 +197,8 @@ class ShardSet::Impl {
   const std::vector<std::string>& files() const { return files_; }
   const std::optional<ShardFacts>& facts(size_t shard) const { return facts_[shard]; }
   fs::path PathOf(size_t shard) const { return work_->path() / Basename(shard); }
+  fs::path folder() const { return work_->path(); }
+  void Keep() { work_->Keep(); }
 
   absl::Status Wrote(size_t shard, ShardFacts facts) {
     std::error_code error;
@@ -212,6 +222,7 @@ class ShardSet::Impl {
       return Annotate(moved,
                       absl::StrCat("what could not be moved back is in ", work_->path().string()));
     }
+    moves.Stay();
     return options_.overwrite ? RemoveAbandoned(/*all=*/true) : absl::OkStatus();
   }
 
@@ -380,6 +391,8 @@ const std::optional<ShardFacts>& ShardSet::Written(size_t shard) const {
   return impl_->facts(shard);
 }
 std::string ShardSet::PathOf(size_t shard) const { return impl_->PathOf(shard).string(); }
+std::string ShardSet::folder() const { return impl_->folder().string(); }
+void ShardSet::Keep() { impl_->Keep(); }
 absl::Status ShardSet::Wrote(size_t shard, ShardFacts facts) {
   return impl_->Wrote(shard, std::move(facts));
 }

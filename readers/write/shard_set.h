@@ -95,6 +95,10 @@ class ShardSet {
   // The facts of a shard that is whole already; nullopt: it is to be written to PathOf(shard).
   const std::optional<ShardFacts>& Written(size_t shard) const;
   std::string PathOf(size_t shard) const;
+  // The hidden folder, for files that the writer needs meanwhile.
+  std::string folder() const;
+  // Leaves the folder where a killed process would leave it, for the next one that does this job.
+  void Keep();
   // Says that the file at PathOf(shard) is whole; `facts` without its size.
   absl::Status Wrote(size_t shard, ShardFacts facts);
   // Moves all shards into place and writes the manifest. On failure everything is as it was.

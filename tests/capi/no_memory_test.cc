@@ -5,11 +5,14 @@
 
 #include <cstdint>
 #include <cstring>
+#include <filesystem>
 #include <functional>
+#include <string>
 
 #include "capi/batch/arrow.h"
 #include "capi/dlpack.h"
 #include "tests/failing_new.h"
+#include "tests/temp_folder.h"
 
 namespace millrace {
 namespace {
@@ -78,6 +81,28 @@ TEST(NoMemoryTest, ACallThatHasNoMemoryMayBeMadeAgain) {
   array.release(&array);
   schema.release(&schema);
   tensor->deleter(tensor);
+}
+
+TEST(NoMemoryTest, ARecordIsWrittenOnceOrNot) {
+  if (!kNewFails) GTEST_SKIP() << "this build's operator new cannot fail";
+  const TempFolder folder;
+  const std::string prefix = folder / "a";
+  mr_writer_options options = {};
+  options.struct_size = sizeof options;
+  options.prefix = prefix.c_str();
+  mr_writer* writer = nullptr;
+  ASSERT_EQ(mr_writer_open(&options, &writer), nullptr);
+  const int64_t label = 7;
+  const mr_feature feature = {"label", MR_INT64, 0, 1, &label, nullptr};
+  EXPECT_GT(FailWithoutMemory([&] { return mr_writer_write_example(writer, &feature, 1); }), 0);
+  EXPECT_EQ(FailWithoutMemory([&] { return mr_writer_write(writer, "two", 3); }), 0);
+  ASSERT_EQ(mr_writer_close(writer, nullptr, nullptr), nullptr);
+  mr_writer_free(writer);
+  constexpr size_t kFrame = 16;
+  // Example { features { feature { key: "label" value { int64_list { value: 7 } } } } }
+  constexpr size_t kExample = 2 + 2 + 2 + 5 + 2 + 2 + 3;
+  EXPECT_EQ(std::filesystem::file_size(prefix + "-00000-of-00001.tfrecord"),
+            kFrame + kExample + kFrame + 3);
 }
 
 TEST(NoMemoryTest, NoBatchIsLost) {

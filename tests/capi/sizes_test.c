@@ -25,7 +25,11 @@ EXPECT_NO_PADDING(mr_field, shape);
 EXPECT_NO_PADDING(mr_info, num_damaged);
 EXPECT_NO_PADDING(mr_tensor, shape);
 EXPECT_NO_PADDING(mr_launcher, found);
+EXPECT_NO_PADDING(mr_writer_options, reserved);
+EXPECT_NO_PADDING(mr_convert_options, bad_record);
+EXPECT_NO_PADDING(mr_convert_report, file_bytes);
 _Static_assert(sizeof(mr_sample_id) == 24, "mr_sample_id");
+_Static_assert(sizeof(mr_feature) == 24 + 2 * sizeof(void*), "mr_feature");
 
 static void the_library_is_the_headers(void) {
   EXPECT_EQ(mr_abi_version(), MR_ABI_MAJOR << 16 | MR_ABI_MINOR);
@@ -39,6 +43,7 @@ static void a_struct_without_a_size_is_invalid(void) {
   mr_loader* other = NULL;
   mr_context* context = NULL;
   mr_push* push = NULL;
+  mr_writer* writer = NULL;
   const size_t wrong[] = {0, sizeof(size_t) - 1, 1 << 20, (size_t)-1};
   for (int i = 0; i < 4; ++i) {
     mr_open_options open_options = {wrong[i]};
@@ -48,6 +53,9 @@ static void a_struct_without_a_size_is_invalid(void) {
     mr_length length = {wrong[i]};
     mr_launcher launcher = {wrong[i]};
     mr_push_options push_options = {wrong[i]};
+    mr_writer_options writer_options = {wrong[i]};
+    EXPECT_ERROR(mr_writer_open(&writer_options, &writer), MR_INVALID_ARGUMENT,
+                 "set it to sizeof(mr_writer_options)");
     EXPECT_ERROR(mr_push_create(&push_options, &push), MR_INVALID_ARGUMENT,
                  "set it to sizeof(mr_push_options)");
     EXPECT_ERROR(mr_loader_open(plan, NULL, &open_options, &other), MR_INVALID_ARGUMENT,
@@ -66,7 +74,7 @@ static void a_struct_without_a_size_is_invalid(void) {
     EXPECT_EQ(info.struct_size, wrong[i]);
     EXPECT_EQ(info.rows, 0);
   }
-  EXPECT(other == NULL && context == NULL && push == NULL);
+  EXPECT(other == NULL && context == NULL && push == NULL && writer == NULL);
   mr_batch_release(batch);
   mr_loader_free(loader);
   mr_plan_free(plan);

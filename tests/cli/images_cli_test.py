@@ -142,7 +142,7 @@ class ImagesTest(unittest.TestCase):
                            (["--jpeg-quality", 101], "--jpeg-quality"),
                            (["--image-encoding", "gif"], '"gif"; there are: jpeg, raw'),
                            (["--write-mode", "png"], "there are: raw, jpg, smart, proportion"),
-                           (["--write-mode", "smart"], "--smart-threshold"),
+                           (["--write-mode", "smart"], "smart_threshold"),
                            (["--write-mode", "jpg", "--smart-threshold", 9], "smart_threshold"),
                            (["--write-mode", "raw", "--write-seed", 9], "write_seed"),
                            (["--write-mode", "raw", "--jpeg-quality", 9], "jpeg_quality"),

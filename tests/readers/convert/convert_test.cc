@@ -264,6 +264,34 @@ TEST_F(ConvertTest, KilledConversionGoesOnWhereItWas) {
   }
 }
 
+TEST_F(ConvertTest, CancelledConversionContinuesWithTheUnfinishedShard) {
+  ConvertOptions options = Idx(11);
+  options.num_shards = 4;
+  for (const int threads : {1, 3}) {
+    options.threads = threads;
+    options.overwrite = true;
+    int64_t seen = 0;
+    const auto see = [&](int64_t done, int64_t) { seen = done; };
+    options.cancels = [&] { return seen == 6; };  // in the third shard
+    EXPECT_EQ(Convert(options, see).status().code(), absl::StatusCode::kCancelled);
+    options.cancels = {};
+    std::vector<int64_t> written;
+    ASSERT_TRUE(Convert(options, [&](int64_t done, int64_t) { written.push_back(done); }).ok());
+    EXPECT_THAT(written, ElementsAre(6, 7, 8, 9, 10, 11));
+    EXPECT_EQ(Left().size(), 5u);
+  }
+}
+
+TEST_F(ConvertTest, CancelledConversionWithoutAWholeShardLeavesNothing) {
+  ConvertOptions options = Idx(11);
+  options.num_shards = 2;
+  int64_t seen = 0;
+  options.cancels = [&] { return seen == 5; };  // the first shard is not closed
+  const auto report = Convert(options, [&](int64_t done, int64_t) { seen = done; });
+  EXPECT_EQ(report.status().code(), absl::StatusCode::kCancelled);
+  EXPECT_THAT(Left(), testing::IsEmpty());
+}
+
 TEST_F(ConvertTest, KilledConversionOfSomethingElseIsRemoved) {
   ConvertOptions options = Idx(11);
   options.num_shards = 4;

@@ -55,6 +55,24 @@ TEST_F(ConvertWorkTest, ChunksAreWrittenInOrder) {
   EXPECT_EQ(num_written_, 0u);
 }
 
+// The chunk comes when the wait has been seen, so that without it this does not end.
+TEST_F(ConvertWorkTest, TheCallerIsAskedWhileItWaits) {
+  std::atomic<bool> asked = false;  // calling thread -> those that encode
+  ChunkWork work = Work(2);
+  const auto encode = work.encode;
+  work.encode = [&](uint64_t chunk, FetchedRecords& records) {
+    asked.wait(false);
+    return encode(chunk, records);
+  };
+  work.wait = [&]() -> absl::Status {
+    asked = true;
+    asked.notify_all();
+    return absl::CancelledError("enough");
+  };
+  EXPECT_EQ(RunInOrder(work, 2).code(), absl::StatusCode::kCancelled);
+  EXPECT_EQ(num_written_, 0u);
+}
+
 TEST_F(ConvertWorkTest, WithoutThreadsTheCallerDoesAll) {
   const NoMoreThreads none;
   EXPECT_TRUE(RunInOrder(Work(20), 4).ok());
