@@ -416,7 +416,8 @@ MR_API mr_error* mr_run_value(const mr_run* run, size_t field, int64_t row, mr_t
 //   MR_OUT_OF_RANGE      there is no such field or row
 MR_API mr_error* mr_run_allocate(mr_run* run, size_t field, int64_t row, const int64_t* shape,
                                  int32_t rank, void** data);
-// Makes `error` that of a row, and frees it. Rows that failed need not be written.
+// Makes `error` that of a row, and frees it. Rows that failed need not be written. One of code
+// MR_DATA_LOSS is damage, as the plan's on_damage treats it; others end the stream.
 MR_API void mr_run_fail(mr_run* run, int64_t row, mr_error* error);
 // Writes the first `words_per_row` random words of each of `num_rows` rows from `row` on. They are
 // the same in a world of any size, for any number of threads, and after resuming.

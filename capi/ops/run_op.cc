@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/op.h"
 #include "base/philox.h"
+#include "base/record_error.h"
 #include "base/run.h"
 #include "base/status.h"
 #include "capi/batch/tensor.h"
@@ -315,6 +316,11 @@ mr_error* mr_run_allocate(mr_run* run, size_t field, int64_t row, const int64_t*
 void mr_run_fail(mr_run* run, int64_t row, mr_error* error) {
   mr_error_free(capi::Guard([&]() -> absl::Status {
     absl::Status status = capi::TakeError(error);
+    if (status.code() == absl::StatusCode::kDataLoss && !millrace::GetRecordError(status)) {
+      millrace::RecordError damage;
+      damage.reason = millrace::RecordErrorReason::kValue;
+      millrace::SetRecordError(status, damage);
+    }
     if (run != nullptr && row >= 0 && row < run->num_rows && !status.ok()) {
       run->run.Fail(run->first_row + row, std::move(status));
     }

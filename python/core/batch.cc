@@ -270,7 +270,15 @@ PyObject* ToArrow(PyObject* self, PyObject* arguments, PyObject* keywords) {
     ArrowSchema* schema = nullptr;
     Ref array_capsule = ArrowCapsule(&array, "arrow_array");
     Ref schema_capsule = ArrowCapsule(&schema, "arrow_schema");
-    Check(mr_batch_arrow(AsBatch(self)->batch, array, schema));
+    const Batch& batch = *AsBatch(self);
+    if (batch.gaps) {
+      Raise(PyExc_BufferError, "rows without a sample lie between others: take last='pad'");
+    }
+    Check(mr_batch_arrow(batch.batch, array, schema));
+    if (batch.look.trim) {  // the first rows, which all hold samples
+      array->length = batch.rows;
+      array->null_count = 0;
+    }
     return Checked(Py_BuildValue("(NN)", schema_capsule.release(), array_capsule.release()));
   });
 }
@@ -312,7 +320,7 @@ PyGetSetDef properties[] = {
      nullptr},
     {"damaged", Damaged, nullptr,
      "A list of (row, (epoch, record, sub_index), exception): the damaged samples of these rows, "
-     "where the plan goes on in spite of damage.",
+     "where the plan goes on in spite of damage. Rows are counted before any is left out.",
      nullptr},
     {"token", Token, nullptr, "The text from which a loader goes on behind this batch.", nullptr},
     {nullptr, nullptr, nullptr, nullptr, nullptr}};

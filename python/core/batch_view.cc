@@ -38,7 +38,12 @@ Ref Fields(const mr_batch_view& batch, Loan& loan) {
   return fields;
 }
 
-PyObject* GetFields(PyObject* self, void*) { return Ref::Borrow(AsView(self)->fields).release(); }
+PyObject* GetFields(PyObject* self, void*) {
+  return Call([&] {
+    Live(self);
+    return Ref::Borrow(AsView(self)->fields);
+  });
+}
 
 PyObject* Valid(PyObject* self, void*) {
   return Call([&] {
@@ -115,6 +120,12 @@ PyType_Slot slots[] = {{Py_tp_doc, const_cast<char*>("A batch, while an op works
 PyType_Spec spec = {"millrace._core.BatchView", sizeof(BatchView), 0,
                     Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, slots};
 
+// Ends the call, also for a function that has kept the view.
+void End(BatchView& view) {
+  view.batch = nullptr;
+  const Ref fields(std::exchange(view.fields, nullptr));
+}
+
 void CallWith(const Function& function, const mr_batch_view* batch, Loan& loan) {
   auto* const view = Make<BatchView>(view_type);
   const Ref object(reinterpret_cast<PyObject*>(view));
@@ -124,10 +135,10 @@ void CallWith(const Function& function, const mr_batch_view* batch, Loan& loan) 
     view->fields = Fields(*batch, loan).release();
     Checked(PyObject_CallFunctionObjArgs(function.callable, object.get(), nullptr));
   } catch (const Raised&) {
-    view->batch = nullptr;
+    End(*view);
     throw;
   }
-  view->batch = nullptr;
+  End(*view);
 }
 
 }  // namespace

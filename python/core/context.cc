@@ -1,6 +1,8 @@
 #include "python/core/context.h"
 
 #include "python/core/error.h"
+#include "python/core/function.h"
+#include "python/core/lock.h"
 
 namespace millrace::python {
 namespace {
@@ -17,8 +19,7 @@ Context* AsContext(PyObject* object) { return reinterpret_cast<Context*>(object)
 // Awaits the threads, which may wait for the interpreter's lock.
 void Dealloc(PyObject* object) {
   if (mr_context* const context = AsContext(object)->context; context != nullptr) {
-    const Unlocked unlocked;
-    mr_context_free(context);
+    RunAwayFromOps([context] { mr_context_free(context); }, nullptr);
   }
   Free(object);
 }
@@ -26,8 +27,8 @@ void Dealloc(PyObject* object) {
 // ---- The log: a function of Python that takes (level, message) ----
 
 void Log(void* user, int32_t level, const char* message, size_t size) {
-  if (IsEnding()) return;
   const Locked locked;
+  if (!locked) return;
   try {
     const Ref text = Text(std::string(message, size));
     Checked(PyObject_CallFunction(static_cast<PyObject*>(user), "iO", level, text.get()));
@@ -37,9 +38,8 @@ void Log(void* user, int32_t level, const char* message, size_t size) {
 }
 
 void DropLog(void* user) {
-  if (IsEnding()) return;
   const Locked locked;
-  Py_DECREF(static_cast<PyObject*>(user));
+  if (locked) Py_DECREF(static_cast<PyObject*>(user));
 }
 
 PyObject* New(PyTypeObject* type, PyObject* arguments, PyObject* keywords) {

@@ -1,5 +1,9 @@
 #include "python/core/function.h"
 
+#include <thread>
+
+#include "python/core/lock.h"
+
 namespace millrace::python {
 namespace {
 
@@ -29,10 +33,28 @@ Ref TextOfException(PyObject* exception) {
 
 // An error of Millrace keeps its code.
 int32_t CodeOf(PyObject* exception) {
-  const Ref code(PyObject_GetAttrString(exception, "code"));
-  const long number = code ? PyLong_AsLong(code.get()) : -1;
-  if (PyErr_Occurred() != nullptr) PyErr_Clear();
-  return number > MR_OK && number <= MR_UNAUTHENTICATED ? static_cast<int32_t>(number) : MR_UNKNOWN;
+  const Ref errors = Checked(PyImport_ImportModule("millrace.errors"));
+  const Ref type = Checked(PyObject_GetAttrString(errors.get(), "Error"));
+  if (PyObject_IsInstance(exception, type.get()) != 1) return MR_UNKNOWN;
+  const Ref code = Checked(PyObject_GetAttrString(exception, "code"));
+  const long number = PyLong_AsLong(code.get());
+  if (PyErr_Occurred() != nullptr) throw Raised();
+  return static_cast<int32_t>(number);
+}
+
+// The traceback's frames hold arrays of the call, whose memory ends with it.
+void ClearFrames(PyObject* exception) {
+  const Ref traceback(PyException_GetTraceback(exception));
+  if (!traceback) return;
+  const Ref module = Checked(PyImport_ImportModule("traceback"));
+  Checked(PyObject_CallMethod(module.get(), "clear_frames", "O", traceback.get()));
+}
+
+void ClearAllFrames(PyObject* exception) {
+  ClearFrames(exception);
+  for (auto* const next : {PyException_GetCause, PyException_GetContext}) {
+    if (const Ref other(next(exception)); other) ClearAllFrames(other.get());
+  }
 }
 
 void Keep(PyObject* raised, PyObject* text, PyObject* exception) {
@@ -43,21 +65,21 @@ void Keep(PyObject* raised, PyObject* text, PyObject* exception) {
 
 }  // namespace
 
-Function::Function(PyObject* callable_in, PyObject* raised_in)
-    : callable(callable_in), raised(raised_in) {
-  Py_INCREF(callable);
-  Py_INCREF(raised);
-}
+thread_local int InOp::depth_ = 0;
 
-Function::~Function() {
-  Py_DECREF(callable);
-  Py_DECREF(raised);
-}
-
-void DropFunction(void* function) {
-  if (IsEnding()) return;
-  const Locked locked;
-  delete static_cast<Function*>(function);
+void RunAwayFromOps(const std::function<void()>& wait, PyObject* keep) {
+  if (!InOp::Here()) {
+    {
+      const Unlocked unlocked;
+      wait();
+    }
+    Py_XDECREF(keep);
+    return;
+  }
+  std::thread([wait, keep] {
+    wait();
+    if (const Locked locked; locked) Py_XDECREF(keep);
+  }).detach();
 }
 
 Ref Loan::Lend(Tensor* tensor) {
@@ -65,17 +87,24 @@ Ref Loan::Lend(Tensor* tensor) {
   return ArrayOf(AsObject(tensor));
 }
 
+bool Loan::IsOut() const {
+  return std::any_of(tensors_.begin(), tensors_.end(),
+                     [](const Ref& tensor) { return Py_REFCNT(tensor.get()) != 1; });
+}
+
+// What only a cycle holds, such as a function that calls itself, is not kept.
 void Loan::CheckReturned() const {
-  for (const Ref& tensor : tensors_) {
-    if (Py_REFCNT(tensor.get()) == 1) continue;
-    Raise(PyExc_BufferError,
-          "the op keeps an array of its rows, whose memory ends with the call: keep a copy");
-  }
+  if (!IsOut()) return;
+  PyGC_Collect();
+  if (!IsOut()) return;
+  Raise(PyExc_BufferError,
+        "the op keeps an array of its rows, whose memory ends with the call: keep a copy");
 }
 
 mr_error* ErrorOfException(const Function& function) {
   const Ref exception = TakeException();
   try {
+    ClearAllFrames(exception.get());
     const Ref text = TextOfException(exception.get());
     Keep(function.raised, text.get(), exception.get());
     return mr_error_create(CodeOf(exception.get()), TextOf(text.get()).c_str());

@@ -1,28 +1,51 @@
 #ifndef MILLRACE_PYTHON_CORE_FUNCTION_H_
 #define MILLRACE_PYTHON_CORE_FUNCTION_H_
 
+#include <algorithm>
+#include <functional>
 #include <memory>
 
 #include "capi/millrace.h"
+#include "python/core/lock.h"
 #include "python/core/object.h"
 #include "python/core/tensor.h"
 
 namespace millrace::python {
 
-// A function of Python that is an op: the `user` of an mr_run_op or an mr_batch_op.
+// A function of Python that is an op: the `user` of an mr_run_op or an mr_batch_op. Its table holds
+// both objects, and lives as long as what calls it.
 struct Function {
-  // Both are called with the interpreter's lock held.
-  Function(PyObject* callable, PyObject* raised);
-  ~Function();
+  Function(PyObject* callable_in, PyObject* raised_in) : callable(callable_in), raised(raised_in) {}
   Function(const Function&) = delete;
   Function& operator=(const Function&) = delete;
 
-  PyObject* callable;
-  PyObject* raised;  // a list of (text, exception), to which those of the function are appended
+  PyObject* const callable;
+  PyObject* const raised;  // a list of (text, exception), to which those of the function go
 };
 
-// Drops a Function in any thread: the `destroy` of an op.
-void DropFunction(void* function);
+// Marks that this thread is in the call of an op while it lives.
+class InOp {
+ public:
+  InOp() { ++depth_; }
+  InOp(const InOp&) = delete;
+  InOp& operator=(const InOp&) = delete;
+  ~InOp() { --depth_; }
+  static bool Here() { return depth_ > 0; }
+
+ private:
+  static thread_local int depth_;
+};
+
+// Runs what waits for calls of ops to end: here, without the interpreter's lock, or, where this
+// thread is in such a call itself, in a thread of its own. Then releases `keep`, a new reference or
+// NULL.
+void RunAwayFromOps(const std::function<void()>& wait, PyObject* keep);
+
+// Drops a Function, or what is derived from it: the `destroy` of an op.
+template <typename Derived>
+void DropFunction(void* function) {
+  delete static_cast<Derived*>(static_cast<Function*>(function));
+}
 
 // The memory that a function of Python sees while it is called.
 class Loan {
@@ -31,6 +54,8 @@ class Loan {
   Ref Lend(Tensor* tensor);
   // Throws BufferError if an array outlives the call.
   void CheckReturned() const;
+  // Returns true if an array outlives the call.
+  bool IsOut() const;
 
  private:
   std::vector<Ref> tensors_;
@@ -38,6 +63,9 @@ class Loan {
 
 // Returns an array uint32[rows, words], which `fill` writes.
 Ref RandomWords(int64_t rows, int64_t words, const auto& fill) {
+  if (words > (PY_SSIZE_T_MAX / 4) / std::max<int64_t>(rows, 1)) {
+    Raise(PyExc_MemoryError, "so many random words fit into no memory");
+  }
   const Ref bytes =
       Checked(PyBytes_FromStringAndSize(nullptr, static_cast<Py_ssize_t>(4 * rows * words)));
   fill(reinterpret_cast<uint32_t*>(PyBytes_AsString(bytes.get())));
@@ -54,8 +82,9 @@ mr_error* ErrorOfException(const Function& function);
 // Runs the body of an op's call, in a thread of the pipeline.
 template <typename Body>
 mr_error* CallFunction(const Function& function, const Body& body) {
-  if (IsEnding()) return mr_error_create(MR_CANCELLED, "the interpreter ends");
   const Locked locked;
+  if (!locked) return mr_error_create(MR_CANCELLED, "the interpreter ends");
+  const InOp in_op;
   try {
     body();
     return nullptr;

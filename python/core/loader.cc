@@ -1,7 +1,11 @@
 #include "python/core/loader.h"
 
+#include <array>
+
 #include "python/core/batch.h"
 #include "python/core/error.h"
+#include "python/core/function.h"
+#include "python/core/lock.h"
 #include "python/core/open_options.h"
 #include "python/core/ops.h"
 #include "python/core/tensor.h"
@@ -24,20 +28,33 @@ Loader* AsLoader(PyObject* object) { return reinterpret_cast<Loader*>(object); }
 
 // ---- Life ----
 
-// Worker threads may wait for the interpreter's lock, and are awaited.
+// Worker threads may wait for the interpreter's lock, and are awaited. The ops live as long.
 void Close(Loader* loader) {
   mr_loader* const open = std::exchange(loader->loader, nullptr);
   if (open == nullptr) return;
-  const Unlocked unlocked;
-  mr_loader_free(open);
+  Py_XINCREF(loader->ops);
+  RunAwayFromOps([open] { mr_loader_free(open); }, loader->ops);
+}
+
+// Ops may hold the object that holds this one: only the collector of garbage ends that.
+int Traverse(PyObject* object, visitproc visit, void* arg) {
+  Py_VISIT(Py_TYPE(object));
+  Py_VISIT(AsLoader(object)->context);
+  Py_VISIT(AsLoader(object)->ops);
+  return 0;
+}
+
+int Clear(PyObject* object) {
+  Close(AsLoader(object));
+  Py_CLEAR(AsLoader(object)->context);
+  Py_CLEAR(AsLoader(object)->ops);
+  return 0;
 }
 
 void Dealloc(PyObject* object) {
-  Loader* const loader = AsLoader(object);
-  Close(loader);
-  Py_XDECREF(loader->context);
-  Py_XDECREF(loader->ops);
-  loader->look.~Look();
+  PyObject_GC_UnTrack(object);
+  Clear(object);
+  AsLoader(object)->look.~Look();
   Free(object);
 }
 
@@ -52,8 +69,9 @@ class Use {
   Use(const Use&) = delete;
   Use& operator=(const Use&) = delete;
   ~Use() {
-    loader_->busy = false;
+    if (IsOver()) return;
     if (loader_->closing) Close(loader_);
+    loader_->busy = false;
   }
   mr_loader* get() const { return loader_->loader; }
   Loader* operator->() const { return loader_; }
@@ -62,7 +80,7 @@ class Use {
   void CheckError(mr_error* error) const {
     if (error == nullptr) return;
     const Ref exception = ExceptionOf(error);
-    if (loader_->ops != Py_None) SetCause(loader_->ops, exception.get());
+    if (loader_->ops != nullptr && loader_->ops != Py_None) SetCause(loader_->ops, exception.get());
     PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(exception.get())), exception.get());
     throw Raised();
   }
@@ -90,6 +108,8 @@ PyObject* Cancel(PyObject* self, PyObject*) {
 PyObject* IsClosed(PyObject* self, void*) {
   return PyBool_FromLong(AsLoader(self)->loader == nullptr);
 }
+
+PyObject* IsBusy(PyObject* self, void*) { return PyBool_FromLong(AsLoader(self)->busy); }
 
 // ---- The fields of its batches ----
 
@@ -146,13 +166,18 @@ PyObject* New(PyTypeObject* type, PyObject* arguments, PyObject* keywords) {
       const Unlocked unlocked;
       error = mr_loader_open(plan, context, &open.options(), &loader->loader);
     }
-    open.RaiseFromProgress();
-    Check(error);
+    open.Check(error);
     return object;
   });
 }
 
 // ---- Batches ----
+
+uint64_t Unsigned(PyObject* number) {
+  const unsigned long long value = PyLong_AsUnsignedLongLong(number);
+  if (PyErr_Occurred() != nullptr) throw Raised();
+  return value;
+}
 
 // Tries with the interpreter's lock held: given up for every batch, it would come back late where
 // another thread of Python is busy.
@@ -202,8 +227,7 @@ PyObject* Restore(PyObject* self, PyObject* token) {
 
 PyObject* Seek(PyObject* self, PyObject* number) {
   return CallNone([&] {
-    const unsigned long long batch = PyLong_AsUnsignedLongLong(number);
-    if (PyErr_Occurred() != nullptr) throw Raised();
+    const uint64_t batch = Unsigned(number);
     const Use use(self);
     mr_error* error = nullptr;
     {
@@ -236,12 +260,13 @@ struct Place {
 
 PyObject* Locate(PyObject* self, PyObject* arguments) {
   return Call([&] {
-    unsigned long long epoch = 0;
-    unsigned long long record = 0;
-    unsigned long long sub_index = 0;
-    if (!PyArg_ParseTuple(arguments, "KKK", &epoch, &record, &sub_index)) throw Raised();
+    std::array<PyObject*, 3> of = {};  // epoch, record, sub_index
+    if (!PyArg_ParseTuple(arguments, "O!O!O!", &PyLong_Type, &of[0], &PyLong_Type, &of[1],
+                          &PyLong_Type, &of[2])) {
+      throw Raised();
+    }
+    const mr_sample_id id = {Unsigned(of[0]), Unsigned(of[1]), Unsigned(of[2])};
     const Use use(self);
-    const mr_sample_id id = {epoch, record, sub_index};
     Place place;
     mr_error* error = nullptr;
     {
@@ -277,16 +302,20 @@ PyMethodDef methods[] = {
     {nullptr, nullptr, 0, nullptr}};
 
 PyGetSetDef properties[] = {{"closed", IsClosed, nullptr, "True once it is closed.", nullptr},
+                            {"busy", IsBusy, nullptr, "True while a thread is in a call.", nullptr},
                             {nullptr, nullptr, nullptr, nullptr, nullptr}};
 
 PyType_Slot slots[] = {{Py_tp_doc, const_cast<char*>("A plan that runs.")},
                        {Py_tp_new, reinterpret_cast<void*>(New)},
                        {Py_tp_dealloc, reinterpret_cast<void*>(Dealloc)},
+                       {Py_tp_traverse, reinterpret_cast<void*>(Traverse)},
+                       {Py_tp_clear, reinterpret_cast<void*>(Clear)},
                        {Py_tp_methods, methods},
                        {Py_tp_getset, properties},
                        {0, nullptr}};
 
-PyType_Spec spec = {"millrace._core.Loader", sizeof(Loader), 0, Py_TPFLAGS_DEFAULT, slots};
+PyType_Spec spec = {"millrace._core.Loader", sizeof(Loader), 0,
+                    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC, slots};
 
 }  // namespace
 
@@ -303,8 +332,7 @@ PyObject* Explain(PyObject*, PyObject* arguments, PyObject* keywords) {
       const Unlocked unlocked;
       error = mr_explain(plan, context, &open.options(), AppendTo, &text);
     }
-    open.RaiseFromProgress();
-    Check(error);
+    open.Check(error);
     return Text(text);
   });
 }

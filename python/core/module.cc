@@ -5,6 +5,7 @@
 #include "python/core/convert.h"
 #include "python/core/error.h"
 #include "python/core/loader.h"
+#include "python/core/lock.h"
 #include "python/core/object.h"
 #include "python/core/ops.h"
 #include "python/core/plan.h"
@@ -37,7 +38,7 @@ PyObject* SetBatch(PyObject*, PyObject* type) {
 }
 
 PyObject* End(PyObject*, PyObject*) {
-  SetEnding();
+  EndInterpreter();
   Py_RETURN_NONE;
 }
 

@@ -1,21 +1,10 @@
 #include "python/core/object.h"
 
-#include <atomic>
-
 namespace millrace::python {
-namespace {
-
-std::atomic<bool> is_ending = false;
-
-}  // namespace
-
 void Raise(PyObject* type, const char* message) {
   PyErr_SetString(type, message);
   throw Raised();
 }
-
-bool IsEnding() { return is_ending.load(); }
-void SetEnding() { is_ending.store(true); }
 
 void Free(PyObject* object) {
   PyTypeObject* const type = Py_TYPE(object);

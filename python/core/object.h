@@ -18,6 +18,10 @@ namespace millrace::python {
 // Thrown where a Python exception is set. It ends in Call, never in the interpreter.
 struct Raised {};
 
+// True in all threads but that which ends the interpreter, once it has begun (lock.h). Such a thread
+// may be ended anywhere in Python, and must touch nothing of it on its way out.
+bool IsOver();
+
 // An owned reference, or none.
 class Ref {
  public:
@@ -29,7 +33,9 @@ class Ref {
     std::swap(object_, other.object_);
     return *this;
   }
-  ~Ref() { Py_XDECREF(object_); }
+  ~Ref() {
+    if (object_ != nullptr && !IsOver()) Py_DECREF(object_);
+  }
 
   static Ref Borrow(PyObject* object) {
     Py_XINCREF(object);
@@ -75,35 +81,6 @@ PyObject* CallNone(const Body& body) {
     return Ref::Borrow(Py_None);
   });
 }
-
-// Gives up the interpreter's lock while it lives. Each call that may wait does so: worker threads
-// want the lock to run functions of Python.
-class Unlocked {
- public:
-  Unlocked() : state_(PyEval_SaveThread()) {}
-  Unlocked(const Unlocked&) = delete;
-  Unlocked& operator=(const Unlocked&) = delete;
-  ~Unlocked() { PyEval_RestoreThread(state_); }
-
- private:
-  PyThreadState* state_;
-};
-
-// Holds the interpreter's lock while it lives, in a thread of the pipeline.
-class Locked {
- public:
-  Locked() : state_(PyGILState_Ensure()) {}
-  Locked(const Locked&) = delete;
-  Locked& operator=(const Locked&) = delete;
-  ~Locked() { PyGILState_Release(state_); }
-
- private:
-  PyGILState_STATE state_;
-};
-
-// True once the interpreter is about to end, so that threads of the pipeline stay away from it.
-bool IsEnding();
-void SetEnding();
 
 // Objects of a type begin with PyObject_HEAD, and are zeroed when they are made. Free drops the
 // memory of one whose fields have been freed.

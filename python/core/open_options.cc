@@ -1,6 +1,8 @@
 #include "python/core/open_options.h"
 
 #include "python/core/context.h"
+#include "python/core/error.h"
+#include "python/core/lock.h"
 #include "python/core/ops.h"
 #include "python/core/plan.h"
 #include "python/core/source.h"
@@ -73,7 +75,7 @@ void OpenArguments::TakeMemory(PyObject* memory) {
 void OpenArguments::Progress(void* self, int64_t done_bytes, int64_t total_bytes) {
   auto& of = *static_cast<OpenArguments*>(self);
   const Locked locked;
-  if (of.progress_error_[0]) return;
+  if (!locked || of.progress_error_[0]) return;
   const Ref done(PyObject_CallFunction(of.progress_, "LL", static_cast<long long>(done_bytes),
                                        static_cast<long long>(total_bytes)));
   if (done) return;
@@ -82,8 +84,9 @@ void OpenArguments::Progress(void* self, int64_t done_bytes, int64_t total_bytes
   for (int i = 0; i < 3; ++i) of.progress_error_[i] = Ref(error[i]);
 }
 
-void OpenArguments::RaiseFromProgress() {
-  if (!progress_error_[0]) return;
+void OpenArguments::Check(mr_error* error) {
+  if (!progress_error_[0]) return python::Check(error);
+  mr_error_free(error);
   PyErr_Restore(progress_error_[0].release(), progress_error_[1].release(),
                 progress_error_[2].release());
   throw Raised();

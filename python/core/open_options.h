@@ -24,8 +24,9 @@ class OpenArguments {
   // The objects that the loader uses as long as it lives; None where there are none.
   Ref KeepContext() const { return Ref::Borrow(context_); }
   Ref KeepOps() const { return Ref::Borrow(ops_); }
-  // Throws what the function that shows the progress of indexing raised.
-  void RaiseFromProgress();
+  // Throws what the function that shows the progress of indexing raised, else the exception of an
+  // error, which is freed.
+  void Check(mr_error* error);
 
  private:
   static void Progress(void* self, int64_t done_bytes, int64_t total_bytes);

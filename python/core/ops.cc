@@ -13,16 +13,28 @@ namespace {
 struct Ops {
   PyObject_HEAD;
   mr_ops* ops;
-  PyObject* raised;  // a list of (text, exception) that functions have raised, the last one last
+  PyObject* raised;     // a list of (text, exception) that functions have raised, the last one last
+  PyObject* functions;  // a list of them
 };
 
 PyTypeObject* ops_type = nullptr;
 
 Ops* AsOps(PyObject* object) { return reinterpret_cast<Ops*>(object); }
 
+// The functions may hold the loader. It is the loader that lets go of them then (there is no
+// tp_clear), since its threads call them until it is closed.
+int Traverse(PyObject* object, visitproc visit, void* arg) {
+  Py_VISIT(Py_TYPE(object));
+  Py_VISIT(AsOps(object)->raised);
+  Py_VISIT(AsOps(object)->functions);
+  return 0;
+}
+
 void Dealloc(PyObject* object) {
+  PyObject_GC_UnTrack(object);
   mr_ops_free(AsOps(object)->ops);
   Py_XDECREF(AsOps(object)->raised);
+  Py_XDECREF(AsOps(object)->functions);
   Free(object);
 }
 
@@ -30,13 +42,16 @@ PyObject* New(PyTypeObject* type, PyObject*, PyObject*) {
   return Call([&] {
     Ref object(reinterpret_cast<PyObject*>(Make<Ops>(type)));
     AsOps(object.get())->raised = Checked(PyList_New(0)).release();
+    AsOps(object.get())->functions = Checked(PyList_New(0)).release();
     Check(mr_ops_create(&AsOps(object.get())->ops));
     return object;
   });
 }
 
-void CheckCallable(PyObject* object) {
-  if (!PyCallable_Check(object)) Raise(PyExc_TypeError, "an op is a function");
+// Keeps a function as long as the table.
+void Keep(PyObject* self, PyObject* function) {
+  if (!PyCallable_Check(function)) Raise(PyExc_TypeError, "an op is a function");
+  CheckedZero(PyList_Append(AsOps(self)->functions, function));
 }
 
 // Registering drops the function where it fails.
@@ -49,12 +64,12 @@ PyObject* AddBatchOp(PyObject* self, PyObject* arguments) {
     if (!PyArg_ParseTuple(arguments, "sIO|K", &name, &version, &callable, &group_rows)) {
       throw Raised();
     }
-    CheckCallable(callable);
+    Keep(self, callable);
     mr_batch_op op = {};
     op.struct_size = sizeof op;
     op.apply = ApplyToBatch;
     op.user = std::make_unique<Function>(callable, AsOps(self)->raised).release();
-    op.destroy = DropFunction;
+    op.destroy = DropFunction<Function>;
     op.group_rows = group_rows;
     Check(mr_ops_register_batch(AsOps(self)->ops, name, version, &op));
   });
@@ -110,7 +125,7 @@ PyObject* AddRunOp(PyObject* self, PyObject* arguments) {
                           &preferred_rows)) {
       throw Raised();
     }
-    CheckCallable(of[0]);
+    Keep(self, of[0]);
     const std::vector<std::string> reads = TextsOf(of[1]);
     const std::vector<std::string> removes = TextsOf(of[3]);
     const std::vector<const char*> read_names = PointersTo(reads);
@@ -122,7 +137,7 @@ PyObject* AddRunOp(PyObject* self, PyObject* arguments) {
     mr_run_op op = {};
     op.struct_size = sizeof op;
     op.apply = ApplyToRun;
-    op.destroy = DropFunction;
+    op.destroy = DropFunction<RunFunction>;
     op.reads = read_names.data();
     op.num_reads = read_names.size();
     op.writes = writes.data();
@@ -146,10 +161,12 @@ PyMethodDef methods[] = {
 PyType_Slot slots[] = {{Py_tp_doc, const_cast<char*>("Functions of Python that are ops of plans.")},
                        {Py_tp_new, reinterpret_cast<void*>(New)},
                        {Py_tp_dealloc, reinterpret_cast<void*>(Dealloc)},
+                       {Py_tp_traverse, reinterpret_cast<void*>(Traverse)},
                        {Py_tp_methods, methods},
                        {0, nullptr}};
 
-PyType_Spec spec = {"millrace._core.Ops", sizeof(Ops), 0, Py_TPFLAGS_DEFAULT, slots};
+PyType_Spec spec = {"millrace._core.Ops", sizeof(Ops), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
+                    slots};
 
 }  // namespace
 

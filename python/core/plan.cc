@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "python/core/error.h"
+#include "python/core/lock.h"
 
 namespace millrace::python {
 namespace {

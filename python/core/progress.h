@@ -4,6 +4,7 @@
 #include <chrono>
 
 #include "capi/millrace.h"
+#include "python/core/lock.h"
 #include "python/core/object.h"
 
 namespace millrace::python {

@@ -181,7 +181,7 @@ PyObject* Options(PyObject* self, void*) {
 
 template <PyObject* RunView::*kDict>
 PyObject* Dict(PyObject* self, void*) {
-  return Ref::Borrow(AsView(self)->*kDict).release();
+  return Call([&] { return Ref::Borrow(Live(self).*kDict); });
 }
 
 PyMethodDef methods[] = {
@@ -209,6 +209,13 @@ PyType_Slot slots[] = {{Py_tp_doc, const_cast<char*>("Samples, while an op works
 PyType_Spec spec = {"millrace._core.RunView", sizeof(RunView), 0,
                     Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, slots};
 
+// Ends the call, also for a function that has kept the view.
+void End(RunView& view) {
+  view.run = nullptr;
+  const Ref reads(std::exchange(view.reads, nullptr));
+  const Ref writes(std::exchange(view.writes, nullptr));
+}
+
 void CallWith(const RunFunction& function, const mr_run_view* run, Loan& loan) {
   auto* const view = Make<RunView>(run_type);
   const Ref object(reinterpret_cast<PyObject*>(view));
@@ -220,10 +227,10 @@ void CallWith(const RunFunction& function, const mr_run_view* run, Loan& loan) {
     view->writes = Writes(*view).release();
     Checked(PyObject_CallFunctionObjArgs(function.callable, object.get(), nullptr));
   } catch (const Raised&) {
-    view->run = nullptr;
+    End(*view);
     throw;
   }
-  view->run = nullptr;
+  End(*view);
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "capi/dlpack.h"
+#include "python/core/lock.h"
 
 namespace millrace::python {
 namespace {
@@ -87,10 +88,7 @@ struct Held {
   // Any thread may call it.
   static void Delete(Managed* managed) {
     auto* const held = static_cast<Held*>(managed->manager_ctx);
-    if (!IsEnding()) {
-      const Locked locked;
-      Py_DECREF(held->tensor);
-    }
+    if (const Locked locked; locked) Py_DECREF(held->tensor);
     delete held;
   }
 };
@@ -142,6 +140,15 @@ bool TakesVersions(PyObject* max_version) {
   return number >= 1;
 }
 
+// Throws BufferError for a wish that is neither None nor the CPU.
+void CheckDevice(PyObject* device) {
+  if (device == Py_None) return;
+  const Ref cpu = Checked(Py_BuildValue("(ii)", kDLCPU, 0));
+  const int is_cpu = PyObject_RichCompareBool(device, cpu.get(), Py_EQ);
+  if (is_cpu < 0) throw Raised();
+  if (is_cpu == 0) Raise(PyExc_BufferError, "the memory is the CPU's, (1, 0)");
+}
+
 PyObject* ToDlpack(PyObject* self, PyObject* arguments, PyObject* keywords) {
   return Call([&] {
     const char* names[] = {"stream", "max_version", "dl_device", "copy", nullptr};
@@ -154,6 +161,7 @@ PyObject* ToDlpack(PyObject* self, PyObject* arguments, PyObject* keywords) {
       throw Raised();
     }
     if (copy == Py_True) Raise(PyExc_BufferError, "copy=True: copy the array that is made of it");
+    CheckDevice(device);
     Tensor* const tensor = AsTensor(self);
     if (TakesVersions(max_version)) {
       DLManagedTensorVersioned versioned = {};

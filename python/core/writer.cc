@@ -4,6 +4,7 @@
 
 #include "python/core/bytes.h"
 #include "python/core/error.h"
+#include "python/core/lock.h"
 #include "python/core/progress.h"
 
 namespace millrace::python {

@@ -16,31 +16,41 @@ _MOST_VALUES = 8
 
 def html_of(batch: Batch) -> str:
     """Returns the first rows of a batch."""
-    names = [name for name in batch.names if len(batch[name]) == batch.rows]
-    images = [name for name in names if _is_image(batch[name])]
+    arrays = {name: _array(batch, name) for name in batch.names}
+    names = [name for name, array in arrays.items() if len(array) == batch.rows]
+    images = [name for name in names if _is_image(arrays[name])]
     others = [name for name in names if name not in images]
     head = "".join(f"<th>{html.escape(name)}</th>" for name in [*images, *others])
-    rows = "".join(_row(batch, images, others, row) for row in range(min(batch.rows, _MOST_ROWS)))
+    rows = "".join(_row(arrays, images, others, row) for row in range(min(batch.rows, _MOST_ROWS)))
     left = batch.rows - _MOST_ROWS
     more = f"<p>and {left} more rows</p>" if left > 0 else ""
     return (f"<p>{html.escape(repr(batch))}</p><table><thead><tr>{head}</tr></thead>"
             f"<tbody>{rows}</tbody></table>{more}")
 
 
-def _row(batch: Batch, images: list[str], others: list[str], row: int) -> str:
-    cells = [_image(batch[name][row]) for name in images]
-    cells += [html.escape(_words(batch[name][row])) for name in others]
+def _array(batch: Batch, name: str) -> Any:
+    import numpy as np
+    bits = batch.bits(name)
+    if batch.dtype(name) != "bfloat16":
+        return bits
+    return (bits.astype(np.uint32) << 16).view(np.float32)
+
+
+def _row(arrays: dict[str, Any], images: list[str], others: list[str], row: int) -> str:
+    cells = [_image(arrays[name][row]) for name in images]
+    cells += [html.escape(_words(arrays[name][row])) for name in others]
     return "<tr>" + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>"
 
 
 def _is_image(array: Any) -> bool:
-    return array.ndim == 4 and array.shape[3] in (1, 3) and array.dtype.kind in "uf"
+    return bool(array.ndim == 4 and array.shape[3] in (1, 3) and array.dtype.kind in "uf"
+                and array.size)
 
 
 def _image(pixels: Any) -> str:
     import numpy as np
     if pixels.dtype != np.uint8:  # normalised somehow: the whole range is shown
-        pixels = pixels.astype(np.float32)
+        pixels = np.nan_to_num(pixels.astype(np.float32))
         low, high = float(pixels.min()), float(pixels.max())
         pixels = ((pixels - low) * (255 / max(high - low, 1e-9))).astype(np.uint8)
     text = base64.b64encode(_png(np.ascontiguousarray(pixels))).decode()

@@ -12,6 +12,8 @@ def to_bytes(size: Union[int, str, None]) -> int:
     if size is None:
         return 0
     if isinstance(size, int):
+        if not 0 <= size < 1 << 63:
+            raise ValueError(f"not a number of bytes: {size}")
         return size
     found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*", size)
     if not found or found[2] not in _UNITS:

@@ -24,6 +24,10 @@ class Batch(_core.Batch):
         """The arrays of the fields."""
         return [self[name] for name in self.names]
 
+    def get(self, name: str, default: Any = None) -> Any:
+        """Returns the array of a field, or `default` if there is none."""
+        return self[name] if name in self else default
+
     def state_dict(self) -> Dict[str, Any]:
         """The state from which a loader goes on behind this batch.
 
@@ -38,23 +42,30 @@ class Batch(_core.Batch):
         return tensor_of(self, name)
 
     def to_pandas(self) -> Any:
-        """Returns a pandas.DataFrame of the fields, each row's value in a cell."""
+        """Returns a pandas.DataFrame with a row per sample: numbers, or an array in each cell. A
+        ragged field has arrays of different lengths. Rows of padding are left out."""
         import pandas
-        return pandas.DataFrame({name: _cells(self[name]) for name in self.names
-                                 if len(self[name]) == self.rows})
+        valid = self.valid
+        columns = {name: [cell for cell, is_valid in zip(self._cells(name), valid) if is_valid]
+                   for name in self.names if not name.endswith("/row_splits")}
+        return pandas.DataFrame(columns)
+
+    def _cells(self, name: str) -> Sequence[Any]:
+        """Returns the value of each row."""
+        array = self[name]
+        if name + "/row_splits" in self:
+            splits = self[name + "/row_splits"]
+            return [array[begin:end] for begin, end in zip(splits, splits[1:])]
+        return array if array.ndim == 1 else list(array)
 
     def _repr_html_(self) -> str:
         from millrace._html import html_of
         return html_of(self)
 
     def __repr__(self) -> str:
-        shapes = ", ".join(f"{name}: {value.dtype}{list(value.shape)}"
-                           for name, value in self.items())
+        shapes = ", ".join(f"{name}: {self.dtype(name)}{list(self.bits(name).shape)}"
+                           for name in self.names)
         return f"<Batch {self.index} of epoch {self.epoch}: {shapes}>"
-
-
-def _cells(array: Any) -> Sequence[Any]:
-    return array if array.ndim == 1 else list(array)
 
 
 _core.set_batch_type(Batch)

@@ -15,7 +15,11 @@ __all__ = ["JaxLoader"]
 class JaxLoader(Loader):
     """A loader whose batches are JAX arrays (Plan.jax)."""
 
+    _more_keys = ("valid",)
+
     def __init__(self, plan: Any, sharding: Any, keys: Keys, **options: Any) -> None:
+        if isinstance(sharding, (str, tuple, list)):
+            raise TypeError("sharding is a jax.sharding.Sharding or None; fields are given as keys=")
         super().__init__(plan, keys, **options)
         self._sharding = sharding
 

@@ -8,6 +8,7 @@ from typing import Any
 import keras
 
 from .batch import Batch
+from .errors import OutOfRange
 from .loader import Loader
 
 __all__ = ["Dataset", "Resume", "make_dataset"]
@@ -17,21 +18,41 @@ class Dataset(keras.utils.PyDataset):  # type: ignore[misc]
     """A PyDataset of (x, y, sample_weight), from a loader (Plan.keras).
 
     Keras asks for batches by their numbers, which it shuffles. They are taken as a count: the order
-    is that of the plan, and each epoch reads the stream's next one.
+    is that of the plan. Each pass over the dataset is an epoch. One that Keras begins and does not
+    finish, to learn shapes or to read ahead, is begun again.
     """
 
     def __init__(self, loader: Loader, x: str, y: str | None) -> None:
         super().__init__(workers=1, use_multiprocessing=False)
         self.loader = loader
         self._x, self._y = x, y
+        self._epoch, self._count = 0, 0  # of the batch that comes next
 
     @property
     def num_batches(self) -> int:
         return len(self.loader)
 
+    @property
+    def finished_epochs(self) -> int:
+        """The number of passes that were finished, those before a resume included."""
+        return self._epoch + (self._count == self.num_batches)
+
+    def on_epoch_begin(self) -> None:
+        self.start_epoch(self.finished_epochs)
+
+    def start_epoch(self, epoch: int) -> None:
+        """Makes the next pass that of an epoch of the plan."""
+        self._epoch, self._count = epoch, 0
+
     def __getitem__(self, index: int) -> Any:
+        if self._count == self.num_batches:
+            self.on_epoch_begin()
+        if self._count == 0:
+            self.loader.set_epoch(self._epoch)
         batch = self.loader.next()
-        assert batch is not None  # the plan repeats
+        if batch is None:
+            raise OutOfRange(f"the plan ends before epoch {self._epoch}")
+        self._count += 1
         return self._tuple(batch)
 
     def _tuple(self, batch: Batch) -> Any:
@@ -42,37 +63,28 @@ class Dataset(keras.utils.PyDataset):  # type: ignore[misc]
             return x, batch[self._y]
         return x, batch[self._y], batch.valid.astype("float32")
 
-    def state_dict(self) -> Any:
-        """As Loader.state_dict."""
-        return self.loader.state_dict()
-
-    def load_state_dict(self, state: Any) -> None:
-        """As Loader.load_state_dict."""
-        self.loader.load_state_dict(state)
-
 
 class Resume(keras.callbacks.Callback):  # type: ignore[misc]
-    """Keeps a dataset's state in a file beside keras.callbacks.BackupAndRestore: written behind
-    each epoch, and read where training begins, if the file is there.
+    """Keeps the number of a dataset's epoch in a file, beside keras.callbacks.BackupAndRestore: it is
+    written behind each epoch, and read here, if the file is there.
 
     dataset: what Plan.keras returned.
     path: the file.
     """
 
-    def __init__(self, dataset: Dataset, path: str) -> None:
+    def __init__(self, dataset: Dataset, path: str | os.PathLike[str]) -> None:
         super().__init__()
         self._dataset = dataset
-        self._path = path
-
-    def on_train_begin(self, logs: Any = None) -> None:
+        self._path = os.fspath(path)
+        # Before training begins: Keras looks at a batch first.
         if os.path.exists(self._path):
             with open(self._path, encoding="utf-8") as file:
-                self._dataset.load_state_dict(json.load(file))
+                dataset.start_epoch(json.load(file)["epoch"])
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
         part = self._path + ".part"
         with open(part, "w", encoding="utf-8") as file:
-            json.dump(self._dataset.state_dict(), file)
+            json.dump({"epoch": self._dataset.finished_epochs}, file)
         os.replace(part, self._path)
 
 

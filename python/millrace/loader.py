@@ -2,7 +2,10 @@
 from __future__ import annotations
 
 import atexit
+import math
+import operator
 import os
+import time
 import weakref
 from typing import (TYPE_CHECKING, Any, Callable, Dict, Iterator, NamedTuple, Optional, Sequence,
                     Tuple, Union)
@@ -60,9 +63,9 @@ class Loader:
 
     def __init__(self, plan: Plan, keys: Keys = None, *, last: str = "pad",
                  rank: Optional[int] = None, world: Optional[int] = None,
-                 context: Optional[Context] = None, quarantine: Optional[str] = None,
+                 context: Optional[Context] = None, quarantine: Union[None, str, os.PathLike[str]] = None,
                  prefetch: Optional[int] = None, cpu_budget: Optional[int] = None,
-                 index_folder: Optional[str] = None,
+                 index_folder: Union[None, str, os.PathLike[str]] = None,
                  progress: Union[None, bool, Callable[[int, int], Any]] = None, writable: bool = True,
                  repeat: bool = True) -> None:
         if last not in ("pad", "trim"):
@@ -72,7 +75,8 @@ class Loader:
         if (rank is None) != (world is None):
             raise ValueError("rank and world are given together, or neither")
         self.plan = _repeated(plan) if repeat else plan
-        self._one_pass, self._epochs = _epochs_of(self.plan)
+        self._one_pass = "repeat" not in self.plan.ops_of_stages
+        self._epochs = self.plan.count_of_epochs()
         self._keys = keys
         self._last = last
         self._ranks = None if rank is None else (rank, world)
@@ -80,8 +84,9 @@ class Loader:
         self._writable = writable
         self._progress = _bar() if progress is True else progress or None
         self._options: Dict[str, Any] = {
-            "quarantine": quarantine, "prefetch": prefetch or 0, "cpu_budget": cpu_budget or 0,
-            "index_folder": index_folder}
+            "quarantine": None if quarantine is None else os.fspath(quarantine),
+            "prefetch": prefetch or 0, "cpu_budget": cpu_budget or 0,
+            "index_folder": None if index_folder is None else os.fspath(index_folder)}
         self._core: Any = None
         self._pid = 0
         self.launcher: Optional[Launcher] = None
@@ -91,14 +96,17 @@ class Loader:
         self._inside = False  # True if that is not the first batch of its epoch
         self._resumed = False  # True if the next `for` goes on there all the same
         self._ended = False
+        self._ahead: Optional[Tuple[Dict[str, Any], Optional[Batch]]] = None  # what peek has seen
+        self._iteration = 0  # the number of the `for` that may read
 
     # ---- Opening and closing ----
 
     def open(self) -> "Loader":
         """Opens the files, and indexes them where there is no index. Later calls do nothing."""
         if self._core is None:
-            self._core = self._opened()
-            self._pid = os.getpid()
+            core = self._opened()
+            self._check_keys(core)
+            self._core, self._pid = core, os.getpid()
             _open.add(self)
         elif self._pid != os.getpid():
             raise FailedPrecondition(
@@ -118,6 +126,15 @@ class Loader:
         except PlanError as error:
             raise self.plan._placed(error) from None
 
+    def _check_keys(self, core: Any) -> None:
+        names = [name for name, _, _ in core.schema()]
+        keys = [self._keys] if isinstance(self._keys, str) else self._keys or ()
+        for key in keys:
+            if key.removesuffix("/row_splits") not in names and key not in self._more_keys:
+                raise KeyError(f"no field {key!r}: batches have {', '.join(names)}")
+
+    _more_keys: Tuple[str, ...] = ()  # keys of what is delivered besides fields
+
     def _find_ranks(self) -> Tuple[int, int]:
         if self._ranks is not None:
             return self._ranks  # type: ignore[return-value]
@@ -131,9 +148,10 @@ class Loader:
         if core is None or self._pid != os.getpid():
             return
         try:
-            self._token = core.save()
+            self._token = core.save() if self._ahead is None else self._ahead[0]["millrace"]
         except RuntimeError:  # another thread waits for a batch, and gets Cancelled
             pass
+        self._ahead = None
         core.close()
 
     def cancel(self) -> None:
@@ -149,10 +167,12 @@ class Loader:
 
     def __getstate__(self) -> Dict[str, Any]:
         state = dict(self.__dict__)
-        state.update(_core=None, _pid=0, launcher=None)
-        if self._core is not None:
-            state["_token"] = self._core.save()
+        state.update(_core=None, _pid=0, launcher=None, _ahead=None,
+                     _token=self.state_dict()["millrace"] or None)
         return state
+
+    def __bool__(self) -> bool:
+        return True
 
     # ---- Batches ----
 
@@ -161,8 +181,11 @@ class Loader:
 
         timeout: in seconds; TimeLimit is raised when it has passed.
         """
-        core = self._core if self._core is not None else self.open()._core
-        batch = core.next() if timeout is None else core.next(int(timeout * 1e9))
+        if self._ahead is not None:
+            batch, self._ahead = self._ahead[1], None
+        else:
+            core = self._core if self._core is not None else self.open()._core
+            batch = core.next() if timeout is None else core.next(_nanoseconds(timeout))
         if batch is None:
             self._inside = False
             self._ended = True
@@ -183,9 +206,15 @@ class Loader:
 
     def __iter__(self) -> Iterator[Any]:
         self._begin_epoch()
-        deliver = self._deliver
+        deliver, iteration = self._deliver, self._iteration
         while True:
-            batch = self.next()
+            if iteration != self._iteration:
+                raise RuntimeError("another `for` has begun on this loader: it has one position")
+            try:
+                batch = self.next()
+            except BaseException:  # such as OutOfBudget: the next `for` goes on here
+                self._resumed = True
+                raise
             if batch is None:
                 return
             yield deliver(batch)
@@ -194,8 +223,9 @@ class Loader:
 
     def _begin_epoch(self) -> None:
         self.open()
+        self._iteration += 1
         if not self._resumed:
-            if self._inside:
+            if self._inside and not self._one_pass:
                 self._move_to(self._epoch + 1)
             if self._ended or self._epoch == self._epochs:
                 raise OutOfRange(
@@ -209,9 +239,11 @@ class Loader:
 
     def _move_to(self, epoch: int) -> None:
         """Goes to the first batch of an epoch."""
+        self._ahead = None
         per_epoch = self._per_epoch()
         if per_epoch:
-            self._seek(epoch, epoch * per_epoch)
+            self._core.seek(epoch * per_epoch)
+            self._epoch, self._inside, self._ended = epoch, False, False
             return
         if epoch < self._epoch or (epoch == self._epoch and self._inside) or self._ended:
             self._restart()
@@ -226,22 +258,22 @@ class Loader:
         self._epoch, self._inside, self._ended = 0, False, False
         self.open()
 
-    def _seek(self, epoch: int, batch: int) -> None:
-        self._core.seek(batch)
-        self._epoch, self._inside, self._ended = epoch, False, False
-
     # ---- Lengths and epochs ----
 
     def _per_epoch(self) -> int:
-        """The number of batches of an epoch; 0 if it is not known."""
+        """The number of batches of each epoch; 0 if that is not known, or differs."""
+        if not self.plan.has_equal_epochs():
+            return 0
         _, known, batches, per_epoch = self.open()._core.length()
-        return (per_epoch or batches) if known else 0
+        if known and self._one_pass:
+            return batches  # type: ignore[no-any-return]
+        return per_epoch if known else 0  # type: ignore[no-any-return]
 
     def __len__(self) -> int:
-        length = self._per_epoch()
-        if not length:
-            raise TypeError("the plan decides by looking at samples how many batches there are")
-        return length
+        infinite, known, batches, per_epoch = self.open()._core.length()
+        if known and self.plan.has_equal_epochs() and (per_epoch or self._one_pass):
+            return per_epoch or batches  # type: ignore[no-any-return]
+        raise TypeError("how many batches an epoch has is not known, or differs from epoch to epoch")
 
     def set_epoch(self, epoch: int) -> None:
         """Makes the next `for` go through this epoch.
@@ -249,6 +281,9 @@ class Loader:
         It takes no time where the number of batches of an epoch is known. Else the batches before
         it are read. Behind load_state_dict, the epoch of the state goes on where the state was.
         """
+        epoch = operator.index(epoch)
+        if epoch < 0:
+            raise ValueError(f"there is no epoch {epoch}")
         self.open()
         if epoch == self._epoch and not self._ended and (self._resumed or not self._inside):
             return
@@ -262,25 +297,30 @@ class Loader:
 
         It is the same on every rank, and fits a job of any number of ranks.
         """
+        if self._ahead is not None:
+            return self._ahead[0]
         token = self._token or "" if self._core is None else self._core.save()
         return {"millrace": token, "epoch": self._epoch, "inside": self._inside}
 
     def load_state_dict(self, state: Dict[str, Any], *, force: bool = False) -> None:
         """Goes on behind the batch that the state came from: the next `for` reads the rest of its
-        epoch.
+        epoch. Of a loader that is not open, the state is checked when it is opened.
 
         force: True if a state of another plan or of other data is taken too.
         """
-        token = state["millrace"]
+        try:
+            token, epoch, inside = state["millrace"], state["epoch"], state["inside"]
+        except (KeyError, TypeError) as error:
+            raise ValueError("not a state of state_dict()") from error
         if self._core is None or force:
             self.close()
             self._token, self._force = token or None, force
         elif token:
             self._core.restore(token)
         else:
-            self._core.seek(0)
-        self._epoch, self._inside = state["epoch"], state["inside"]
-        self._resumed, self._ended = True, False
+            self._restart()
+        self._epoch, self._inside = epoch, inside
+        self._resumed, self._ended, self._ahead = True, False, None
 
     # ---- What it is ----
 
@@ -292,13 +332,14 @@ class Loader:
 
     def peek(self) -> Batch:
         """Returns the next batch without moving the stream."""
-        state, resumed = self.state_dict(), self._resumed
-        batch = self.next()
-        self.load_state_dict(state)
-        self._resumed = resumed
-        if batch is None:
+        if self._ahead is None:
+            state, epoch, inside = self.state_dict(), self._epoch, self._inside
+            batch = self.next()
+            self._ahead = (state, batch)
+            self._epoch, self._inside, self._ended = epoch, inside, False
+        if self._ahead[1] is None:
             raise OutOfRange("the stream has ended")
-        return batch  # type: ignore[no-any-return]
+        return self._ahead[1]
 
     def locate(self, sample_id: Sequence[int]) -> Tuple[str, int, int]:
         """Returns the file, the offset and the ordinal of a sample's record.
@@ -314,6 +355,12 @@ class Loader:
     def __repr__(self) -> str:
         state = "open" if self._core is not None else "not opened"
         return f"<{type(self).__name__}, {state}: {self.plan!r}>"
+
+
+def _nanoseconds(seconds: float) -> int:
+    if not 0 <= seconds < math.inf:
+        raise ValueError(f"timeout is {seconds}, not a number of seconds")
+    return int(min(seconds, 1e9) * 1e9)
 
 
 def _bar() -> Callable[[int, int], Any]:
@@ -340,14 +387,6 @@ def _repeated(plan: Plan) -> Plan:
     return plan
 
 
-def _epochs_of(plan: Plan) -> Tuple[bool, Optional[int]]:
-    """Returns whether the stream ends behind its only epoch, and how many epochs a `repeat` stage
-    counts."""
-    if "repeat" not in plan.ops_of_stages:
-        return True, None
-    return False, plan.count_of_epochs()
-
-
 def explain(plan: Plan, context: Optional[Context], rank: int, world: int, **options: Any) -> str:
     """Returns the text of `millrace explain` (Plan.explain)."""
     attached = plan._attached
@@ -361,9 +400,13 @@ _open: "weakref.WeakSet[Loader]" = weakref.WeakSet()
 
 
 def _end() -> None:
-    for loader in list(_open):
-        if loader._core is not None and loader._pid == os.getpid():
-            loader._core.close()
+    cores = [loader._core for loader in list(_open)
+             if loader._core is not None and loader._pid == os.getpid()]
+    for core in cores:
+        core.close()
+    for core in cores:
+        while core.busy:  # another thread is on its way out of it
+            time.sleep(0.001)
     _core.end()
 
 

@@ -21,9 +21,19 @@ class FieldSpec(NamedTuple):
     shape: Tuple[int, ...]  #: of a row; -1: different from row to row
 
 
-def field(name: str, dtype: str, shape: Sequence[Optional[int]] = ()) -> FieldSpec:
-    """Declares a field that an op writes; None in a shape differs from row to row."""
-    return FieldSpec(name, dtype, tuple(-1 if extent is None else extent for extent in shape))
+_DTYPES = ("bytes", "uint8", "int32", "int64", "float16", "bfloat16", "float32", "float64")
+
+
+def field(name: str, dtype: Any, shape: Sequence[Optional[int]] = ()) -> FieldSpec:
+    """Declares a field that an op writes; None in a shape differs from row to row.
+
+    dtype: such as "float32", or a dtype of NumPy, torch or JAX.
+    """
+    word = dtype if isinstance(dtype, str) else getattr(dtype, "__name__", None) or str(dtype)
+    word = word.rpartition(".")[2].lower()  # torch's begin with "torch."
+    if word not in _DTYPES:
+        raise ValueError(f"dtype of field {name!r} is {dtype!r}, not one of {', '.join(_DTYPES)}")
+    return FieldSpec(name, word, tuple(-1 if extent is None else extent for extent in shape))
 
 
 class _Random:
@@ -42,7 +52,7 @@ class _Random:
         """Returns float32[rows, *shape] in [0, 1)."""
         import numpy as np
         words = self.take(_product(shape)) >> np.uint32(8)
-        return (words.astype(np.float32) * np.float32(2**-24)).reshape(-1, *shape)
+        return (words.astype(np.float32) * np.float32(2**-24)).reshape(len(words), *shape)
 
     def normal(self, shape: Sequence[int]) -> Any:
         """Returns float32[rows, *shape] of the normal distribution, two words for a number."""
@@ -51,7 +61,7 @@ class _Random:
         words = (self.take(2 * count) >> np.uint32(8)).astype(np.float64) * 2**-24
         radius = np.sqrt(-2 * np.log1p(-words[:, :count]))
         normal = radius * np.cos(2 * np.pi * words[:, count:])
-        return normal.astype(np.float32).reshape(-1, *shape)
+        return normal.astype(np.float32).reshape(len(words), *shape)
 
 
 def _product(shape: Sequence[int]) -> int:
@@ -244,8 +254,7 @@ def op(*, reads: Union[str, Sequence[str]] = (), writes: Union[FieldSpec, Sequen
     """
     def decorate(function: Callable[[Rows], Any]) -> RunOp:
         return RunOp(function, name or function.__name__, version, _names(reads),
-                     [writes] if isinstance(writes, FieldSpec) else list(writes), _names(removes),
-                     rows)
+                     _fields(writes), _names(removes), rows)
     return decorate
 
 
@@ -259,6 +268,14 @@ def batch_op(*, version: int = 1, name: Optional[str] = None,
     def decorate(function: Callable[[BatchRows], Any]) -> BatchOp:
         return BatchOp(function, name or function.__name__, version, group_rows)
     return decorate
+
+
+def _fields(writes: Union[FieldSpec, Sequence[FieldSpec]]) -> List[FieldSpec]:
+    fields = [writes] if isinstance(writes, FieldSpec) else list(writes)
+    for one in fields:
+        if not isinstance(one, FieldSpec):
+            raise TypeError(f"writes has {one!r}, not what millrace.field(name, dtype, shape) makes")
+    return fields
 
 
 def _names(names: Union[str, Sequence[str]]) -> List[str]:

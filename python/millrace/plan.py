@@ -14,6 +14,7 @@ from .errors import PlanError
 
 if TYPE_CHECKING:
     from .ops import BatchOp, RunOp
+    from .sources import Memory, PushSource
 
 __all__ = ["Plan", "load"]
 
@@ -87,12 +88,25 @@ class Plan(StageMethods, SinkMethods):
           options: A text that the function gets.
           stage: The stage's name, which its random draws depend on. Default: the op's.
         """
+        if not hasattr(function, "add_to"):
+            raise TypeError(f"op: {function!r} is no op: decorate it by millrace.op or batch_op")
         plan = self._then("custom", stage or function.name, {
             "op": function.name, "version": function.version, "options": options})
         return plan._attach(ops=(function,))
 
+    def attach(self, *ops: RunOp | BatchOp, memory: Mapping[str, Memory] | None = None,
+               push: PushSource | None = None) -> Plan:
+        """Returns the plan with what its stages need of the program: a plan that was loaded from a
+        file names ops and sources, but does not have them.
+
+        Args:
+          ops: Those of its `custom` stages.
+          memory: Those of its `memory` stages, by the stages' names.
+          push: That of its `push` stage.
+        """
+        return self._attach(ops=ops, memory=memory or {}, push=push and push._core)
+
     def _attach(self, **objects: Any) -> Plan:
-        """Returns the plan with objects of the program (Attached)."""
         return self._with(_attached=self._attached.joined([Attached(**objects)]))
 
     @property
@@ -104,6 +118,12 @@ class Plan(StageMethods, SinkMethods):
         """Returns the number of epochs that a `repeat` stage counts; None without a limit."""
         counts = [stage.fields.get("epochs", 0) for stage in self._stages if stage.op == "repeat"]
         return counts[0] or None if len(counts) == 1 else None
+
+    def has_equal_epochs(self) -> bool:
+        """True unless a stage behind `repeat` leaves batches out, so that epochs differ."""
+        ops = [stage.op for stage in self._stages]
+        behind = ops[ops.index("repeat"):] if "repeat" in ops else []
+        return not {"take", "skip"} & set(behind)
 
     def _repeated(self) -> Plan:
         """Returns the plan with a `repeat` stage in front of those that prefetch."""

@@ -25,17 +25,25 @@ def _channels_last(batch: Batch, name: str) -> torch.Tensor:
     return tensor.permute(0, 3, 1, 2) if is_image else tensor
 
 
+class _Tensors(Loader):
+    """A loader whose batches are tensors."""
+
+    def __init__(self, plan: Any, keys: Keys, convert: Any, **options: Any) -> None:
+        super().__init__(plan, keys, **options)
+        self._convert = convert
+
+    def _deliver(self, batch: Batch) -> Any:
+        return gather(batch, self._keys, batch.names, self._convert)
+
+
 class _Stream(IterableDataset):  # type: ignore[type-arg]
     """The batches of a loader, as a dataset whose elements are batches."""
 
-    def __init__(self, loader: Loader, keys: Keys, convert: Any) -> None:
+    def __init__(self, loader: Loader) -> None:
         self.loader = loader
-        self._keys = keys
-        self._convert = convert
 
     def __iter__(self) -> Iterator[Any]:
-        for batch in self.loader:
-            yield gather(batch, self._keys, batch.names, self._convert)
+        return iter(self.loader)
 
 
 class TorchLoader(DataLoader):  # type: ignore[type-arg]
@@ -50,8 +58,8 @@ class TorchLoader(DataLoader):  # type: ignore[type-arg]
     _is_accelerate_prepared = True
     use_stateful_dataloader = True
 
-    def __init__(self, loader: Loader, keys: Keys, convert: Any) -> None:
-        super().__init__(_Stream(loader, keys, convert), batch_size=None, num_workers=0)
+    def __init__(self, loader: Loader) -> None:
+        super().__init__(_Stream(loader), batch_size=None, num_workers=0)
         self.loader = loader
 
     def __iter__(self) -> Any:
@@ -110,4 +118,5 @@ def make_loader(plan: Any, keys: Keys, *, layout: str | None, **options: Any) ->
     """Makes the loader of Plan.torch."""
     if layout not in (None, "channels_last"):
         raise ValueError(f"layout is {layout!r}, not 'channels_last'")
-    return TorchLoader(Loader(plan, **options), keys, _channels_last if layout else tensor_of)
+    convert = _channels_last if layout else tensor_of
+    return TorchLoader(_Tensors(plan, keys, convert, **options))

@@ -144,7 +144,7 @@ class LimitsTest(unittest.TestCase):
         big = self.folder / "big.txt"
         with open(big, "wb") as out:
             out.truncate(900 * MIB)  # one line of zeros
-        limits = [(resource.RLIMIT_AS, 1000 * MIB)]
+        limits = [(resource.RLIMIT_AS, 900 * MIB)]
         for args in (["convert", "--from", "text", "--out", self.folder / "out", big],
                      ["verify", big], ["cat", "--container", "text", big]):
             done = limited("records", *args, limits=limits)

@@ -38,6 +38,37 @@ next(iterator)
 """
 
 
+# Threads that the end of the interpreter meets anywhere.
+DAEMONS = """
+import threading, millrace as mr
+@mr.op(reads="value", writes=mr.field("value", "int64"))
+def double(rows):
+    rows.out["value"] = rows["value"] * 2
+feed = mr.PushSource(max_bytes=100)
+started = threading.Barrier(4)
+waiting = mr.push(mr.PushSource()).parse_json(mr.feature("x", int)).batch(1).numpy()
+reading = mr.range(1 << 20).op(double).batch(8).numpy()
+unread = mr.push(feed).parse_json(mr.feature("x", int)).batch(1).numpy().open()
+def wait():
+    started.wait()
+    waiting.next()
+def read():
+    started.wait()
+    while True:
+        for batch in reading:
+            batch["value"]
+def push():
+    started.wait()
+    while True:
+        feed.push(b'{"x": 7}')
+for target in (wait, read, push):
+    threading.Thread(target=target, daemon=True).start()
+started.wait()
+for _ in range(20):
+    mr.range(64).batch(8).numpy().next()
+"""
+
+
 def run(program):
     return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True,
                           timeout=100, check=False)
@@ -59,6 +90,11 @@ class Ends(unittest.TestCase):
         for _ in range(int(os.environ.get("MILLRACE_TEST_EXITS", "5"))):
             ended = run(ENDS)
             self.assertEqual((ended.returncode, ended.stderr), (0, ""))
+
+    def test_the_interpreter_ends_beside_daemon_threads(self):
+        for _ in range(int(os.environ.get("MILLRACE_TEST_EXITS", "5"))):
+            ended = run(DAEMONS)
+            self.assertEqual(ended.returncode, 0, ended.stderr)
 
     def test_dropping_a_loader_with_an_op_does_not_hang(self):
         @mr.op(reads="value", writes=mr.field("value", "int64"), name="double")

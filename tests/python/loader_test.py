@@ -82,6 +82,55 @@ class Epochs(unittest.TestCase):
             loader.set_epoch(1)
             self.assertEqual(flat(loader), list(range(20)))
 
+    def test_epochs_that_differ_are_read_and_not_computed(self):
+        straddling = mr.range(6).repeat(epochs=3).batch(4)
+        with straddling.numpy("value", last="trim") as loader:
+            with self.assertRaises(TypeError):
+                len(loader)
+            self.assertEqual(next(iter(loader)).tolist(), [0, 1, 2, 3])
+            self.assertEqual(values(loader)[0], [2, 3, 4, 5])
+        skipping = mr.range(16).batch(4).repeat().skip(1)
+        with skipping.numpy("value") as loader:
+            self.assertEqual(next(iter(loader)).tolist(), [4, 5, 6, 7])
+            self.assertEqual(values(loader)[0], [0, 1, 2, 3])
+            loader.set_epoch(2)
+            self.assertEqual(values(loader)[0], [0, 1, 2, 3])
+
+    def test_a_stream_of_one_pass_goes_on_behind_a_break(self):
+        feed = mr.PushSource()
+        with feed:
+            for i in range(4):
+                feed.push(b'{"x": %d}' % i)
+        with mr.push(feed).parse_json(mr.feature("x", int)).batch(1).numpy("x") as loader:
+            self.assertEqual(loader.peek()["x"].tolist(), [0])
+            self.assertEqual(next(iter(loader)).tolist(), [0])
+            self.assertEqual(values(loader), [[1], [2], [3]])
+            with self.assertRaises(mr.OutOfRange):
+                values(loader)
+
+    def test_a_second_for_ends_the_first(self):
+        with numbers().numpy("value") as loader:
+            first = iter(loader)
+            next(first)
+            second = iter(loader)
+            self.assertEqual(next(second).tolist(), list(range(8)))
+            with self.assertRaisesRegex(RuntimeError, "another `for`"):
+                next(first)
+
+    def test_an_epoch_of_no_batches_has_length_0(self):
+        plan = mr.range(3).batch(8, drop_remainder=True)
+        with plan.numpy(repeat=False) as loader:
+            self.assertEqual((len(loader), values(loader)), (0, []))
+
+    def test_wrong_epochs_are_refused(self):
+        with numbers().numpy() as loader:
+            with self.assertRaises(ValueError):
+                loader.set_epoch(-1)
+            with self.assertRaises(TypeError):
+                loader.set_epoch(1.5)
+            loader.set_epoch(np.int64(2))
+            self.assertEqual(loader.next().epoch, 2)
+
     def test_repeat_false_keeps_the_plan(self):
         with numbers().numpy("value", last="trim", repeat=False) as loader:
             self.assertEqual(flat(loader), list(range(20)))
@@ -240,6 +289,18 @@ class Batches(unittest.TestCase):
         self.assertEqual(batch["x"].tolist(), [1, 2, 4])
         self.assertEqual(batch["x/row_splits"].tolist(), [0, 2, 2, 3])
 
+    def test_a_data_frame_has_the_samples(self):
+        try:
+            import pandas  # noqa: F401
+        except ImportError:
+            self.skipTest("pandas is not installed")
+        records = [b'{"x": [1, 2], "y": 5}', b'{"x": [], "y": 6}', b'{"x": [4], "y": 7}']
+        plan = mr.memory(records).parse_json(
+            mr.feature("x", int, shape=[-1]), mr.feature("y", int)).ragged_batch(4)
+        frame = plan.numpy().next().to_pandas()
+        self.assertEqual([list(cell) for cell in frame["x"]], [[1, 2], [], [4]])
+        self.assertEqual(list(frame["y"]), [5, 6, 7])
+
     def test_it_is_a_mapping(self):
         batch = numbers().numpy().next()
         self.assertEqual(list(batch), ["value"])
@@ -318,6 +379,17 @@ class Errors(unittest.TestCase):
         del held
         self.assertEqual(loader.next().index, last + 1)
 
+    def test_a_for_that_ran_out_of_memory_is_gone_on_with(self):
+        context = mr.Context(threads=1, memory_budget="16MiB")
+        loader = mr.range(1 << 22).batch(1 << 17).numpy(context=context)
+        held = []
+        with self.assertRaises(mr.OutOfBudget):
+            for batch in loader:
+                held.append(batch)
+        last = held[-1].index
+        del held, batch
+        self.assertEqual(next(iter(loader)).index, last + 1)
+
     def test_what_does_not_fit_the_data_is_told_at_the_line_of_its_stage(self):
         plan = data.images(3).decode_image()
         plan, line = plan.batch(3), sys._getframe().f_lineno
@@ -329,6 +401,16 @@ class Errors(unittest.TestCase):
             numbers().numpy(last="drop")
         with self.assertRaisesRegex(ValueError, "not a number of bytes"):
             mr.Context(memory_budget="2 gigs")
+        with self.assertRaisesRegex(ValueError, "not a number of bytes"):
+            mr.PushSource(max_bytes=-1)
+        with self.assertRaisesRegex(ValueError, "timeout"):
+            numbers().numpy().next(timeout=-1)
+        with self.assertRaisesRegex(KeyError, "no field 'image': batches have value"):
+            numbers().numpy("image").open()
+        with self.assertRaisesRegex(ValueError, "not a state"):
+            numbers().numpy().load_state_dict({"millrace": ""})
+        with self.assertRaises(TypeError):
+            mr.memory([[1, 2, 3]])
 
     def test_a_timeout_is_a_time_limit(self):
         feed = mr.PushSource("none")

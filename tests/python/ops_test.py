@@ -1,7 +1,10 @@
 """Python functions inside the pipeline, and sources that the program feeds."""
+import gc
 import pickle
 import threading
+import traceback
 import unittest
+import weakref
 
 import numpy as np
 
@@ -113,6 +116,9 @@ class RunOps(unittest.TestCase):
         with plan_of(picky).numpy() as loader:
             with self.assertRaisesRegex(mr.DataLoss, "three is bad"):
                 loader.next()
+        skipping = plan_of(picky).options(on_damage=mr.on_damage("skip", max_count=9))
+        with skipping.numpy("value", last="trim") as loader:
+            self.assertEqual(loader.next()["value"].tolist(), [0, 1, 2, 4, 5, 6, 7])
 
     def test_keeping_an_array_of_the_call_is_an_error(self):
         kept = []
@@ -125,6 +131,98 @@ class RunOps(unittest.TestCase):
             with self.assertRaisesRegex(mr.Error, "keep a copy"):
                 loader.next()
         kept.clear()
+
+    def test_arrays_that_only_a_cycle_holds_are_not_kept(self):
+        @mr.op(reads="value", writes=mr.field("value", "int64"), name="cycle")
+        def cycle(rows):
+            values = rows["value"]
+            held = [values]
+            held.append(held)
+            rows.out["value"] = values
+
+        self.assertEqual(all_values(plan_of(cycle))[0].tolist(), list(range(8)))
+
+    def test_the_traceback_of_an_op_holds_none_of_its_memory(self):
+        @mr.op(reads="value", writes=mr.field("value", "int64"), name="raiser")
+        def raiser(rows):
+            out = rows.out["value"]
+            raise ValueError(str(len(out)))
+
+        with plan_of(raiser).numpy() as loader:
+            with self.assertRaises(mr.Error) as caught:
+                loader.next()
+        frames = traceback.walk_tb(caught.exception.__cause__.__traceback__)
+        held = [frame for frame, _ in frames if frame.f_code.co_name == "raiser"]
+        self.assertEqual(len(held), 1)
+        self.assertNotIn("out", held[0].f_locals)
+
+    def test_rows_end_with_the_call(self):
+        kept = []
+
+        @mr.op(reads="value", writes=mr.field("value", "int64"), name="hoarder")
+        def hoarder(rows):
+            rows.out["value"] = rows["value"]
+            kept.append(rows)
+
+        all_values(plan_of(hoarder))
+        for use in (lambda rows: rows["value"], lambda rows: rows.out["value"],
+                    lambda rows: rows.uniform(), len):
+            with self.assertRaisesRegex(ValueError, "over"):
+                use(kept[0])
+
+    def test_too_many_random_words_are_an_error(self):
+        @mr.op(reads="value", writes=mr.field("value", "int64"), name="greedy")
+        def greedy(rows):
+            rows.words(1 << 62)
+
+        with plan_of(greedy).numpy() as loader:
+            with self.assertRaisesRegex(mr.Error, "MemoryError"):
+                loader.next()
+
+    def test_a_loaded_plan_gets_its_ops(self):
+        plan = mr.Plan.from_text(plan_of(noisy).text)
+        with self.assertRaises(mr.PlanError):
+            plan.numpy().open()
+        self.assertEqual(all_values(plan.attach(noisy))[0].tolist(), list(range(0, 16, 2)))
+
+    def test_wrong_declarations_are_told(self):
+        with self.assertRaisesRegex(TypeError, "millrace.field"):
+            mr.op(reads="value", writes="value")(len)
+        with self.assertRaisesRegex(ValueError, "not one of bytes"):
+            mr.field("x", "complex64")
+        self.assertEqual(mr.field("x", np.float32).dtype, "float32")
+        with self.assertRaisesRegex(TypeError, "is no op"):
+            mr.range(3).op(len)
+
+    def test_an_op_that_holds_its_loader_is_collected(self):
+        class Trainer:
+            def __init__(self):
+                @mr.op(reads="value", writes=mr.field("value", "int64"), name="scale")
+                def scale(rows):
+                    rows.out["value"] = rows["value"] * self.factor
+
+                self.factor = 3
+                self.loader = plan_of(scale).numpy("value")
+                self.first = next(iter(self.loader)).tolist()
+
+        trainers = [weakref.ref(Trainer()) for _ in range(3)]
+        gc.collect()
+        self.assertEqual([trainer() for trainer in trainers], [None] * 3)
+
+    def test_an_op_may_close_its_loader(self):
+        holder = []
+
+        @mr.op(reads="value", writes=mr.field("value", "int64"), name="closer")
+        def closer(rows):
+            rows.out["value"] = rows["value"]
+            if holder:
+                holder.pop().close()
+
+        loader = plan_of(closer, 1 << 16).numpy("value")
+        holder.append(loader.open()._core)
+        with self.assertRaises((mr.Cancelled, ValueError)):
+            while True:
+                loader.next()
 
     def test_returning_something_is_an_error(self):
         @mr.op(reads="value", writes=mr.field("value", "int64"), name="returns")
