@@ -11,6 +11,7 @@ from typing import (TYPE_CHECKING, Any, Callable, Dict, Iterator, NamedTuple, Op
                     Tuple, Union)
 
 from millrace import _core
+from millrace._progress import Progress, Shown
 from millrace.batch import Batch
 from millrace.context import Context, default_context, log
 from millrace.errors import FailedPrecondition, OutOfRange, PlanError
@@ -53,7 +54,7 @@ class Loader:
     cpu_budget: the most workers at a time; None: all of the context's.
     index_folder: the folder of indexes; None: the cache folder.
     progress: is called with (done bytes, total bytes) while files are indexed. True shows a bar of
-        tqdm, which must be installed.
+        tqdm, if it is installed.
     writable: False if arrays are read-only.
     repeat: False if a plan without a `repeat` stage ends behind its epoch.
 
@@ -66,7 +67,7 @@ class Loader:
                  context: Optional[Context] = None, quarantine: Union[None, str, os.PathLike[str]] = None,
                  prefetch: Optional[int] = None, cpu_budget: Optional[int] = None,
                  index_folder: Union[None, str, os.PathLike[str]] = None,
-                 progress: Union[None, bool, Callable[[int, int], Any]] = None, writable: bool = True,
+                 progress: Progress = None, writable: bool = True,
                  repeat: bool = True) -> None:
         if last not in ("pad", "trim"):
             raise ValueError(
@@ -82,7 +83,7 @@ class Loader:
         self._ranks = None if rank is None else (rank, world)
         self._context = context
         self._writable = writable
-        self._progress = _bar() if progress is True else progress or None
+        self._progress = progress
         self._options: Dict[str, Any] = {
             "quarantine": None if quarantine is None else os.fspath(quarantine),
             "prefetch": prefetch or 0, "cpu_budget": cpu_budget or 0,
@@ -118,11 +119,12 @@ class Loader:
         context = self._context or default_context()
         attached = self.plan._attached
         try:
-            return _core.Loader(
-                self.plan.core(), context._core, rank=rank, world=world, token=self._token,
-                force=self._force, trim=self._last == "trim", readonly=not self._writable,
-                progress=self._progress, push=attached.push, memory=attached.memory or None,
-                ops=table_of(attached.ops), **self._options)
+            with Shown(self._progress, "B") as progress:
+                return _core.Loader(
+                    self.plan.core(), context._core, rank=rank, world=world, token=self._token,
+                    force=self._force, trim=self._last == "trim", readonly=not self._writable,
+                    progress=progress, push=attached.push, memory=attached.memory or None,
+                    ops=table_of(attached.ops), **self._options)
         except PlanError as error:
             raise self.plan._placed(error) from None
 
@@ -266,8 +268,8 @@ class Loader:
             return 0
         _, known, batches, per_epoch = self.open()._core.length()
         if known and self._one_pass:
-            return batches  # type: ignore[no-any-return]
-        return per_epoch if known else 0  # type: ignore[no-any-return]
+            return batches
+        return per_epoch if known else 0
 
     def __len__(self) -> int:
         infinite, known, batches, per_epoch = self.open()._core.length()
@@ -361,20 +363,6 @@ def _nanoseconds(seconds: float) -> int:
     if not 0 <= seconds < math.inf:
         raise ValueError(f"timeout is {seconds}, not a number of seconds")
     return int(min(seconds, 1e9) * 1e9)
-
-
-def _bar() -> Callable[[int, int], Any]:
-    """Returns a function that shows the progress of indexing as a bar of tqdm."""
-    from tqdm.auto import tqdm
-    bars: list[Any] = []
-
-    def show(done: int, total: int) -> None:
-        if not bars:
-            bars.append(tqdm(total=total, unit="B", unit_scale=True, desc="indexing"))
-        bars[0].update(done - bars[0].n)
-        if done >= total:
-            bars[0].close()
-    return show
 
 
 def _repeated(plan: Plan) -> Plan:

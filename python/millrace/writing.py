@@ -4,17 +4,16 @@ from __future__ import annotations
 import json
 import os
 import struct
-import sys
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Callable, NamedTuple, Union
 
 from . import _core
+from ._progress import Progress, Shown
 from .errors import Error
 
 __all__ = ["ConvertReport", "TFRecordWriter", "convert"]
 
-Progress = Union[bool, Callable[[int, int], Any], None]
 Path = Union[str, "os.PathLike[str]"]
 
 # The numbers of mr_dtype.
@@ -72,7 +71,7 @@ class TFRecordWriter:
 
     def close(self) -> None:
         """Moves the shards into place. Where that fails, nothing has changed under their names."""
-        with _shown(self._progress, "records") as progress:
+        with Shown(self._progress, "records") as progress:
             self._core.close(progress)
 
     def abort(self) -> None:
@@ -148,7 +147,7 @@ def convert(source: Union[Path, Iterable[Path], Iterable[Mapping[str, Any]]], pr
         if len(names) != 1:
             raise TypeError(f"convert() reads {from_} from one path")
         given["images"] = names.pop()
-    with _shown(progress, "records") as shown:
+    with Shown(progress, "records") as shown:
         *numbers, told = _core.convert(
             names, shown, bad, prefix=os.fspath(prefix), to=to,
             shards=_positive("shards", shards), **{"from": from_}, **given)
@@ -160,7 +159,7 @@ def convert(source: Union[Path, Iterable[Path], Iterable[Mapping[str, Any]]], pr
 def _convert_dicts(examples: Any, prefix: Path, shards: int, progress: Progress,
                    options: dict[str, Any]) -> ConvertReport:
     total = len(examples) if hasattr(examples, "__len__") else 0
-    with _shown(progress, "records") as shown, TFRecordWriter(prefix, shards, **options) as writer:
+    with Shown(progress, "records") as shown, TFRecordWriter(prefix, shards, **options) as writer:
         count = 0
         for count, example in enumerate(examples, 1):
             if not isinstance(example, Mapping):
@@ -194,34 +193,6 @@ def _positive(name: str, number: int) -> int:
     if number < 1:
         raise ValueError(f"{name} is {number}, and must be 1 or more")
     return number
-
-
-class _shown:
-    """The function that shows progress, in a block: None, that of the caller, or of tqdm's bar."""
-
-    def __init__(self, progress: Progress, unit: str) -> None:
-        self._function = None if isinstance(progress, bool) else progress
-        self._bar: Any = None
-        if progress is not True:
-            return
-        try:
-            from tqdm.auto import tqdm
-        except ImportError:
-            warnings.warn("progress=True shows nothing, since tqdm is not installed", stacklevel=4)
-            return
-        self._bar = tqdm(unit=unit, file=sys.stderr)
-        self._function = self._update
-
-    def _update(self, done: int, total: int) -> None:
-        self._bar.total = total or None
-        self._bar.update(done - self._bar.n)
-
-    def __enter__(self) -> Callable[[int, int], Any] | None:
-        return self._function
-
-    def __exit__(self, *_: Any) -> None:
-        if self._bar is not None:
-            self._bar.close()
 
 
 # Features of Examples.
