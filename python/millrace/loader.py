@@ -266,15 +266,18 @@ class Loader:
         """The number of batches of each epoch; 0 if that is not known, or differs."""
         if not self.plan.has_equal_epochs():
             return 0
-        _, known, batches, per_epoch = self.open()._core.length()
+        _, known, batches, per_epoch = self._length()
         if known and self._one_pass:
             return batches
         return per_epoch if known else 0
 
+    def _length(self) -> Tuple[bool, bool, int, int]:
+        return self.open()._core.length()  # type: ignore[no-any-return]
+
     def __len__(self) -> int:
-        infinite, known, batches, per_epoch = self.open()._core.length()
+        _, known, batches, per_epoch = self._length()
         if known and self.plan.has_equal_epochs() and (per_epoch or self._one_pass):
-            return per_epoch or batches  # type: ignore[no-any-return]
+            return per_epoch or batches
         raise TypeError("how many batches an epoch has is not known, or differs from epoch to epoch")
 
     def set_epoch(self, epoch: int) -> None:
