@@ -63,6 +63,14 @@ bool LockTemporary(int fd) {
   return ::fstat(fd, &info) != 0 || info.st_nlink > 0;
 }
 
+// True if `path` names what is open.
+bool Names(const std::string& path, int fd) {
+  struct stat named = {};
+  struct stat opened = {};
+  return ::lstat(path.c_str(), &named) == 0 && ::fstat(fd, &opened) == 0 &&
+         named.st_dev == opened.st_dev && named.st_ino == opened.st_ino;
+}
+
 absl::Status SyncFolder(const std::string& folder) {
   UniqueFd fd(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!fd.valid()) return ErrnoStatus(errno, "open", folder);
@@ -89,6 +97,8 @@ bool TakeUseLock(int fd) { return ::flock(fd, LOCK_EX | LOCK_NB) == 0; }
 void RemoveIfAbandoned(const std::string& path) {
   const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
   if (!fd.valid() || !TakeUseLock(fd.get())) return;
+  // Between the two the owner may have renamed it, and have made another of the same name.
+  if (!Names(path, fd.get())) return;
   std::error_code ignored;
   std::filesystem::remove_all(path, ignored);
 }

@@ -4,11 +4,10 @@
 
 #include "collectives/nccl/api.h"
 
-#include <dlfcn.h>
-
 #include <cstdlib>
 
 #include "absl/strings/str_cat.h"
+#include "base/loaded_library.h"
 #include "base/status.h"
 
 namespace millrace::collectives::nccl {
@@ -29,32 +28,9 @@ Choice Choose(const std::string& library) {
   return {kDefaultLibrary, absl::StrCat("the default; ", kVariable, " is not set")};
 }
 
-// One loaded library, while its functions are looked up.
-class Library {
- public:
-  Library(void* handle, std::string name) : handle_(handle), name_(std::move(name)) {}
-
-  // Leaves `function` null when the library has no `symbol`.
-  template <typename F>
-  void Find(const char* symbol, F** function) const {
-    *function = reinterpret_cast<F*>(dlsym(handle_, symbol));
-  }
-  template <typename F>
-  absl::Status Need(const char* symbol, F** function) const {
-    Find(symbol, function);
-    if (*function != nullptr) return absl::OkStatus();
-    return absl::FailedPreconditionError(
-        absl::StrCat("NCCL library ", name_, " lacks the function ", symbol));
-  }
-
- private:
-  void* const handle_;
-  const std::string name_;
-};
-
-absl::StatusOr<int> CheckVersion(const Library& library, const std::string& name) {
+absl::StatusOr<int> CheckVersion(const LoadedLibrary& library, const std::string& name) {
   GetVersion* get_version = nullptr;
-  MILLRACE_RETURN_IF_ERROR(library.Need("ncclGetVersion", &get_version));
+  MILLRACE_RETURN_IF_ERROR(library.Find("ncclGetVersion", get_version));
   int version = 0;
   if (get_version(&version) != Result::kSuccess) {
     return absl::FailedPreconditionError(
@@ -66,35 +42,35 @@ absl::StatusOr<int> CheckVersion(const Library& library, const std::string& name
                    VersionText(kOldestVersion), " or a newer 2.x"));
 }
 
-absl::Status FindAll(const Library& library, Api& api) {
-  MILLRACE_RETURN_IF_ERROR(library.Need("ncclGetUniqueId", &api.get_unique_id));
-  MILLRACE_RETURN_IF_ERROR(library.Need("ncclGetErrorString", &api.get_error_string));
-  MILLRACE_RETURN_IF_ERROR(library.Need("ncclGetLastError", &api.get_last_error));
-  MILLRACE_RETURN_IF_ERROR(library.Need("ncclCommInitRankConfig", &api.comm_init_rank_config));
-  MILLRACE_RETURN_IF_ERROR(library.Need("ncclCommSplit", &api.comm_split));
-  MILLRACE_RETURN_IF_ERROR(library.Need("ncclCommFinalize", &api.comm_finalize));
-  MILLRACE_RETURN_IF_ERROR(library.Need("ncclCommDestroy", &api.comm_destroy));
-  MILLRACE_RETURN_IF_ERROR(library.Need("ncclCommAbort", &api.comm_abort));
-  MILLRACE_RETURN_IF_ERROR(library.Need("ncclCommGetAsyncError", &api.comm_get_async_error));
-  MILLRACE_RETURN_IF_ERROR(library.Need("ncclGroupStart", &api.group_start));
-  MILLRACE_RETURN_IF_ERROR(library.Need("ncclGroupEnd", &api.group_end));
-  MILLRACE_RETURN_IF_ERROR(library.Need("ncclAllReduce", &api.all_reduce));
-  MILLRACE_RETURN_IF_ERROR(library.Need("ncclReduceScatter", &api.reduce_scatter));
-  MILLRACE_RETURN_IF_ERROR(library.Need("ncclAllGather", &api.all_gather));
-  MILLRACE_RETURN_IF_ERROR(library.Need("ncclBroadcast", &api.broadcast));
-  MILLRACE_RETURN_IF_ERROR(library.Need("ncclReduce", &api.reduce));
-  MILLRACE_RETURN_IF_ERROR(library.Need("ncclSend", &api.send));
-  MILLRACE_RETURN_IF_ERROR(library.Need("ncclRecv", &api.recv));
-  MILLRACE_RETURN_IF_ERROR(
-      library.Need("ncclRedOpCreatePreMulSum", &api.red_op_create_pre_mul_sum));
-  return library.Need("ncclRedOpDestroy", &api.red_op_destroy);
+absl::Status FindAll(const LoadedLibrary& library, Api& api) {
+  MILLRACE_RETURN_IF_ERROR(library.Find("ncclGetUniqueId", api.get_unique_id));
+  MILLRACE_RETURN_IF_ERROR(library.Find("ncclGetErrorString", api.get_error_string));
+  MILLRACE_RETURN_IF_ERROR(library.Find("ncclGetLastError", api.get_last_error));
+  MILLRACE_RETURN_IF_ERROR(library.Find("ncclCommInitRankConfig", api.comm_init_rank_config));
+  MILLRACE_RETURN_IF_ERROR(library.Find("ncclCommSplit", api.comm_split));
+  MILLRACE_RETURN_IF_ERROR(library.Find("ncclCommFinalize", api.comm_finalize));
+  MILLRACE_RETURN_IF_ERROR(library.Find("ncclCommDestroy", api.comm_destroy));
+  MILLRACE_RETURN_IF_ERROR(library.Find("ncclCommAbort", api.comm_abort));
+  MILLRACE_RETURN_IF_ERROR(library.Find("ncclCommGetAsyncError", api.comm_get_async_error));
+  MILLRACE_RETURN_IF_ERROR(library.Find("ncclGroupStart", api.group_start));
+  MILLRACE_RETURN_IF_ERROR(library.Find("ncclGroupEnd", api.group_end));
+  MILLRACE_RETURN_IF_ERROR(library.Find("ncclAllReduce", api.all_reduce));
+  MILLRACE_RETURN_IF_ERROR(library.Find("ncclReduceScatter", api.reduce_scatter));
+  MILLRACE_RETURN_IF_ERROR(library.Find("ncclAllGather", api.all_gather));
+  MILLRACE_RETURN_IF_ERROR(library.Find("ncclBroadcast", api.broadcast));
+  MILLRACE_RETURN_IF_ERROR(library.Find("ncclReduce", api.reduce));
+  MILLRACE_RETURN_IF_ERROR(library.Find("ncclSend", api.send));
+  MILLRACE_RETURN_IF_ERROR(library.Find("ncclRecv", api.recv));
+  MILLRACE_RETURN_IF_ERROR(library.Find("ncclRedOpCreatePreMulSum", api.red_op_create_pre_mul_sum));
+  return library.Find("ncclRedOpDestroy", api.red_op_destroy);
 }
 
-void FindRegistration(const Library& library, Api& api) {
-  library.Find("ncclMemAlloc", &api.mem_alloc);
-  library.Find("ncclMemFree", &api.mem_free);
-  library.Find("ncclCommRegister", &api.comm_register);
-  library.Find("ncclCommDeregister", &api.comm_deregister);
+// Leaves what the library lacks null.
+void FindRegistration(const LoadedLibrary& library, Api& api) {
+  library.Find("ncclMemAlloc", api.mem_alloc).IgnoreError();
+  library.Find("ncclMemFree", api.mem_free).IgnoreError();
+  library.Find("ncclCommRegister", api.comm_register).IgnoreError();
+  library.Find("ncclCommDeregister", api.comm_deregister).IgnoreError();
   if (api.mem_free == nullptr || api.comm_register == nullptr || api.comm_deregister == nullptr) {
     api.mem_alloc = nullptr;
   }
@@ -124,15 +100,11 @@ std::string VersionText(int version) {
 
 absl::StatusOr<std::shared_ptr<const Api>> LoadApi(const std::string& library) {
   const Choice choice = Choose(library);
-  void* const handle = dlopen(choice.library.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (handle == nullptr) {
-    const char* const reason = dlerror();
-    return absl::FailedPreconditionError(
-        absl::StrCat("no NCCL: tried ", choice.library, " (", choice.why,
-                     "): ", reason == nullptr ? "unknown error" : reason,
-                     "; name the library with the option or ", kVariable));
-  }
-  const Library loaded(handle, choice.library);
+  MILLRACE_ASSIGN_OR_RETURN(
+      const LoadedLibrary loaded,
+      LoadedLibrary::Load(choice.library,
+                          absl::StrCat("no NCCL: tried ", choice.library, " (", choice.why, ")"),
+                          absl::StrCat("name the library with the option or ", kVariable)));
   auto api = std::make_shared<Api>();
   api->library = choice.library;
   MILLRACE_ASSIGN_OR_RETURN(api->version, CheckVersion(loaded, choice.library));

@@ -3,32 +3,14 @@
 
 #include "readers/http/libcurl.h"
 
-#include <dlfcn.h>
-
-#include "absl/strings/str_cat.h"
+#include "base/loaded_library.h"
 #include "base/status.h"
 
 namespace millrace::readers {
 namespace {
 
-constexpr char kFile[] = "libcurl.so.4";
-
-absl::Status Missing() {
-  const char* const reason = dlerror();
-  return absl::FailedPreconditionError(
-      absl::StrCat("URLs are read with libcurl 7.68 or later, which cannot be loaded: ",
-                   reason == nullptr ? "unknown error" : reason,
-                   "; install the package libcurl4 (Debian, Ubuntu) or libcurl (Fedora, RHEL)"));
-}
-
-template <typename F>
-absl::Status Find(void* library, const char* symbol, F& function) {
-  function = reinterpret_cast<F>(dlsym(library, symbol));
-  return function == nullptr ? Missing() : absl::OkStatus();
-}
-
 absl::StatusOr<Libcurl> SetUp() {
-  MILLRACE_ASSIGN_OR_RETURN(Libcurl curl, LoadLibcurl(kFile));
+  MILLRACE_ASSIGN_OR_RETURN(Libcurl curl, LoadLibcurl("libcurl.so.4"));
   if (curl.global_init(CURL_GLOBAL_DEFAULT) == CURLE_OK) return curl;
   return absl::ResourceExhaustedError("libcurl cannot be set up");
 }
@@ -36,26 +18,29 @@ absl::StatusOr<Libcurl> SetUp() {
 }  // namespace
 
 absl::StatusOr<Libcurl> LoadLibcurl(const char* file) {
-  void* const library = dlopen(file, RTLD_NOW | RTLD_LOCAL);
-  if (library == nullptr) return Missing();
+  MILLRACE_ASSIGN_OR_RETURN(
+      const LoadedLibrary library,
+      LoadedLibrary::Load(
+          file, "URLs are read with libcurl 7.68 or later, which cannot be loaded",
+          "install the package libcurl4 (Debian, Ubuntu) or libcurl (Fedora, RHEL)"));
   Libcurl curl;
-  MILLRACE_RETURN_IF_ERROR(Find(library, "curl_easy_cleanup", curl.easy_cleanup));
-  MILLRACE_RETURN_IF_ERROR(Find(library, "curl_easy_getinfo", curl.easy_getinfo));
-  MILLRACE_RETURN_IF_ERROR(Find(library, "curl_easy_init", curl.easy_init));
-  MILLRACE_RETURN_IF_ERROR(Find(library, "curl_easy_setopt", curl.easy_setopt));
-  MILLRACE_RETURN_IF_ERROR(Find(library, "curl_easy_strerror", curl.easy_strerror));
-  MILLRACE_RETURN_IF_ERROR(Find(library, "curl_global_init", curl.global_init));
-  MILLRACE_RETURN_IF_ERROR(Find(library, "curl_multi_add_handle", curl.multi_add_handle));
-  MILLRACE_RETURN_IF_ERROR(Find(library, "curl_multi_cleanup", curl.multi_cleanup));
-  MILLRACE_RETURN_IF_ERROR(Find(library, "curl_multi_info_read", curl.multi_info_read));
-  MILLRACE_RETURN_IF_ERROR(Find(library, "curl_multi_init", curl.multi_init));
-  MILLRACE_RETURN_IF_ERROR(Find(library, "curl_multi_perform", curl.multi_perform));
-  MILLRACE_RETURN_IF_ERROR(Find(library, "curl_multi_poll", curl.multi_poll));
-  MILLRACE_RETURN_IF_ERROR(Find(library, "curl_multi_remove_handle", curl.multi_remove_handle));
-  MILLRACE_RETURN_IF_ERROR(Find(library, "curl_multi_setopt", curl.multi_setopt));
-  MILLRACE_RETURN_IF_ERROR(Find(library, "curl_multi_wakeup", curl.multi_wakeup));
-  MILLRACE_RETURN_IF_ERROR(Find(library, "curl_slist_append", curl.slist_append));
-  MILLRACE_RETURN_IF_ERROR(Find(library, "curl_slist_free_all", curl.slist_free_all));
+  MILLRACE_RETURN_IF_ERROR(library.Find("curl_easy_cleanup", curl.easy_cleanup));
+  MILLRACE_RETURN_IF_ERROR(library.Find("curl_easy_getinfo", curl.easy_getinfo));
+  MILLRACE_RETURN_IF_ERROR(library.Find("curl_easy_init", curl.easy_init));
+  MILLRACE_RETURN_IF_ERROR(library.Find("curl_easy_setopt", curl.easy_setopt));
+  MILLRACE_RETURN_IF_ERROR(library.Find("curl_easy_strerror", curl.easy_strerror));
+  MILLRACE_RETURN_IF_ERROR(library.Find("curl_global_init", curl.global_init));
+  MILLRACE_RETURN_IF_ERROR(library.Find("curl_multi_add_handle", curl.multi_add_handle));
+  MILLRACE_RETURN_IF_ERROR(library.Find("curl_multi_cleanup", curl.multi_cleanup));
+  MILLRACE_RETURN_IF_ERROR(library.Find("curl_multi_info_read", curl.multi_info_read));
+  MILLRACE_RETURN_IF_ERROR(library.Find("curl_multi_init", curl.multi_init));
+  MILLRACE_RETURN_IF_ERROR(library.Find("curl_multi_perform", curl.multi_perform));
+  MILLRACE_RETURN_IF_ERROR(library.Find("curl_multi_poll", curl.multi_poll));
+  MILLRACE_RETURN_IF_ERROR(library.Find("curl_multi_remove_handle", curl.multi_remove_handle));
+  MILLRACE_RETURN_IF_ERROR(library.Find("curl_multi_setopt", curl.multi_setopt));
+  MILLRACE_RETURN_IF_ERROR(library.Find("curl_multi_wakeup", curl.multi_wakeup));
+  MILLRACE_RETURN_IF_ERROR(library.Find("curl_slist_append", curl.slist_append));
+  MILLRACE_RETURN_IF_ERROR(library.Find("curl_slist_free_all", curl.slist_free_all));
   return curl;
 }
 

@@ -1,6 +1,3 @@
-#include <archive.h>
-#include <archive_entry.h>
-
 #include <algorithm>
 #include <array>
 #include <cerrno>
@@ -14,6 +11,7 @@
 #include "readers/container/record_index.h"
 #include "readers/foreign_kind.h"
 #include "readers/image/labels.h"
+#include "readers/image/libarchive.h"
 #include "readers/image/listing.h"
 #include "readers/image_header.h"
 #include "readers/image_source.h"
@@ -40,16 +38,17 @@ std::string FirstBytes(const std::string& path) {
 class TarReader {
  public:
   static absl::StatusOr<std::unique_ptr<TarReader>> Open(const std::string& path) {
-    auto reader = std::unique_ptr<TarReader>(new TarReader(path));
+    MILLRACE_ASSIGN_OR_RETURN(const internal::Libarchive* const lib, internal::SystemLibarchive());
+    auto reader = std::unique_ptr<TarReader>(new TarReader(path, *lib));
     archive* const tar = reader->archive_.get();
     if (tar == nullptr) return absl::ResourceExhaustedError("libarchive: no memory");
-    if (archive_read_support_format_tar(tar) != ARCHIVE_OK ||
-        archive_read_support_filter_gzip(tar) != ARCHIVE_OK ||
-        archive_read_support_filter_bzip2(tar) != ARCHIVE_OK ||
-        archive_read_support_filter_xz(tar) != ARCHIVE_OK) {
+    if (lib->read_support_format_tar(tar) != ARCHIVE_OK ||
+        lib->read_support_filter_gzip(tar) != ARCHIVE_OK ||
+        lib->read_support_filter_bzip2(tar) != ARCHIVE_OK ||
+        lib->read_support_filter_xz(tar) != ARCHIVE_OK) {
       return absl::InternalError(absl::StrCat("libarchive: ", reader->Message()));
     }
-    if (archive_read_open_filename(tar, path.c_str(), kTarReadBytes) != ARCHIVE_OK) {
+    if (lib->read_open_filename(tar, path.c_str(), kTarReadBytes) != ARCHIVE_OK) {
       return reader->Failed("open");
     }
     return reader;
@@ -58,11 +57,11 @@ class TarReader {
   // Goes on to the next entry that is not hidden; false at the end.
   absl::StatusOr<bool> Next() {
     do {
-      const int code = archive_read_next_header(archive_.get(), &entry_);
+      const int code = lib_.read_next_header(archive_.get(), &entry_);
       if (code == ARCHIVE_EOF) return false;
       if (code != ARCHIVE_OK && code != ARCHIVE_WARN) return Failed("read");
-      const char* name = archive_entry_pathname(entry_);
-      if (name == nullptr) name = archive_entry_pathname_utf8(entry_);
+      const char* name = lib_.entry_pathname(entry_);
+      if (name == nullptr) name = lib_.entry_pathname_utf8(entry_);
       if (name == nullptr) return Failed("read");
       name_ = name;
       while (name_.starts_with("./")) name_.erase(0, 2);
@@ -78,10 +77,10 @@ class TarReader {
   }
 
   const std::string& name() const { return name_; }
-  int64_t size() const { return archive_entry_size(entry_); }
-  int64_t offset() const { return archive_read_header_position(archive_.get()); }
-  bool is_folder() const { return archive_entry_filetype(entry_) == AE_IFDIR; }
-  bool is_file() const { return archive_entry_filetype(entry_) == AE_IFREG; }
+  int64_t size() const { return lib_.entry_size(entry_); }
+  int64_t offset() const { return lib_.read_header_position(archive_.get()); }
+  bool is_folder() const { return lib_.entry_filetype(entry_) == AE_IFDIR; }
+  bool is_file() const { return lib_.entry_filetype(entry_) == AE_IFREG; }
   bool is_image() const {
     return is_file() && internal::KindOfName(name_) == internal::ImageName::kRead;
   }
@@ -96,7 +95,7 @@ class TarReader {
       return is_file() && kind == internal::ImageName::kNotRead;
     }
     std::array<char, internal::kTellingBytes> first;
-    const la_ssize_t got = archive_read_data(archive_.get(), first.data(), first.size());
+    const la_ssize_t got = lib_.read_data(archive_.get(), first.data(), first.size());
     return got > 0 && !GuessImageFormat({first.data(), static_cast<size_t>(got)}).empty();
   }
 
@@ -111,7 +110,7 @@ class TarReader {
       const size_t before = bytes.size();
       bytes.resize(before + std::min(kTarReadBytes, static_cast<size_t>(size()) - before + 1));
       const la_ssize_t n =
-          archive_read_data(archive_.get(), bytes.data() + before, bytes.size() - before);
+          lib_.read_data(archive_.get(), bytes.data() + before, bytes.size() - before);
       bytes.resize(before + static_cast<size_t>(std::max<la_ssize_t>(n, 0)));
       if (n < 0) return Annotate(Failed("read"), name_);
       if (n == 0) return bytes;
@@ -119,31 +118,29 @@ class TarReader {
   }
 
  private:
-  struct Free {
-    void operator()(archive* tar) const { archive_read_free(tar); }
-  };
-
-  explicit TarReader(std::string path) : path_(std::move(path)), archive_(archive_read_new()) {}
+  TarReader(std::string path, const internal::Libarchive& lib)
+      : path_(std::move(path)), lib_(lib), archive_(lib.read_new(), lib.read_free) {}
 
   std::string Message() const {
-    const char* const message = archive_error_string(archive_.get());
+    const char* const message = lib_.error_string(archive_.get());
     return message == nullptr ? "unknown error" : message;
   }
   // What the system said of the file, or else damage. libarchive has numbers of its own: EILSEQ of
   // another format, EINVAL of a wrong call.
   absl::Status Failed(std::string_view call) const {
-    const int error_number = archive_errno(archive_.get());
+    const int error_number = lib_.error_number(archive_.get());
     if (error_number > 0 && error_number != EILSEQ && error_number != EINVAL) {
       return ErrnoStatus(error_number, call, path_);
     }
     return absl::DataLossError(absl::StrCat(
-        path_, ": not a tar, or damaged, near byte ", archive_filter_bytes(archive_.get(), 0),
+        path_, ": not a tar, or damaged, near byte ", lib_.filter_bytes(archive_.get(), 0),
         name_.empty() ? ButForeign(FirstBytes(path_)) : absl::StrCat(", behind ", name_), ": ",
         Message()));
   }
 
   const std::string path_;
-  const std::unique_ptr<archive, Free> archive_;
+  const internal::Libarchive& lib_;  // stays until the process ends
+  const std::unique_ptr<archive, decltype(internal::Libarchive::read_free)> archive_;
   archive_entry* entry_ = nullptr;  // owned by archive_
   std::string name_;
 };

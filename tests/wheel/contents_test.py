@@ -12,7 +12,7 @@ import unittest
 import zipfile
 
 WHEEL = pathlib.Path(os.environ["MILLRACE_WHEEL"])
-HEADER = pathlib.Path(__file__).parent.parent.parent / "capi/millrace.h"
+SOURCES = pathlib.Path(__file__).parent.parent.parent
 MOST_BYTES = 5 << 20
 # Of manylinux_2_34, which has glibc 2.34 and the libstdc++ of GCC 11.
 NEWEST = {"GLIBC": (2, 34), "GLIBCXX": (3, 4, 29), "CXXABI": (1, 3, 13)}
@@ -41,11 +41,17 @@ class WheelTest(unittest.TestCase):
     def test_it_is_small(self):
         self.assertLessEqual(WHEEL.stat().st_size, MOST_BYTES)
 
-    def test_it_has_the_module_the_library_and_its_header(self):
+    def test_it_has_the_files_of_the_package_the_library_and_its_header(self):
+        def bytes_in(folder):
+            return {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
+
         package = self.root / "millrace"
-        for name in ("__init__.py", "_core.abi3.so", "libmillrace.so.1"):
-            self.assertTrue((package / name).is_file(), name)
-        self.assertEqual((package / "include/millrace.h").read_bytes(), HEADER.read_bytes())
+        there, ours = bytes_in(package), bytes_in(SOURCES / "python/millrace")
+        different = {name for name in there.keys() | ours.keys()
+                     if there.get(name) != ours.get(name)}
+        self.assertEqual(different, {"_core.abi3.so", "libmillrace.so.1"})
+        self.assertEqual((package / "include/millrace.h").read_bytes(),
+                         (SOURCES / "capi/millrace.h").read_bytes())
 
     def test_no_symbol_is_newer_than_the_platform(self):
         self.assertGreater(len(self.libraries), 2)

@@ -1,9 +1,13 @@
-"""What a user does first with an installed wheel: batches of files, and errors.
+"""What a user does first with an installed wheel: shards, batches of them, and errors.
 
 Runs in an empty folder, in an environment that has NumPy and the wheel and nothing else.
 """
 import http.server
+import io
 import pathlib
+import subprocess
+import sys
+import tarfile
 import threading
 
 import numpy as np
@@ -64,7 +68,39 @@ else:
     raise AssertionError("a file that is not there was read")
 server.shutdown()
 
+# Shards of records that the program has, as a block and as an iterable.
+with millrace.TFRecordWriter("block", shards=3) as writer:
+    for number in range(ROWS):
+        writer.write({"number": number})
+millrace.convert(({"number": number} for number in range(ROWS)), "iterable", shards=3)
+for prefix in ("block", "iterable"):
+    assert len(list(pathlib.Path().glob(f"{prefix}-*-of-00003.tfrecord"))) == 3
+    numbers = read_numbers(millrace.tfrecord(f"{prefix}-*.tfrecord")
+                           .parse_example(millrace.feature("number", int)).batch(64))
+    assert np.array_equal(numbers, np.arange(ROWS)), numbers
+
+# Tars of images are read with the system's libarchive, which nothing before has loaded.
+PNG = bytes.fromhex("89504e470d0a1a0a0000000d49484452000000010000000108000000003a7e9b55"
+                    "0000000a49444154789c636000000002000148afa4710000000049454e44ae426082")
+with tarfile.open("images.tar", "w") as tar:
+    for name in ("cat/1.png", "dog/1.png"):
+        member = tarfile.TarInfo(name)
+        member.size = len(PNG)
+        tar.addfile(member, io.BytesIO(PNG))
+assert not has_loaded("libarchive")
+assert millrace.convert("images.tar", "pets", from_="images").records == 2
+assert has_loaded("libarchive")
+
+# An empty file stands for a library that is not there.
+pathlib.Path("hidden").mkdir()
+pathlib.Path("hidden/libarchive.so.13").touch()
+CONVERT = "import millrace; millrace.convert('images.tar', 'no_pets', from_='images')"
+failed = subprocess.run([sys.executable, "-I", "-c", CONVERT], stderr=subprocess.PIPE, text=True,
+                        env={"LD_LIBRARY_PATH": "hidden"}, check=False)
+assert "FailedPrecondition" in failed.stderr, failed.stderr
+assert "install the package libarchive13" in failed.stderr, failed.stderr
+
 package = pathlib.Path(millrace.__file__).parent
 assert millrace.get_include() == str(package / "include")
 assert millrace.get_library() == str(package / "libmillrace.so.1")
-print(f"millrace {millrace.__version__}: {ROWS} rows read, errors named")
+print(f"millrace {millrace.__version__}: {ROWS} rows written and read, errors named")
