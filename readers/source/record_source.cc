@@ -258,6 +258,19 @@ absl::Status CheckDaliIndex(const std::vector<std::string>& files,
   return absl::OkStatus();
 }
 
+// Of a file whose row of names is lost: an error if columns are told by their names, since the rows
+// behind the damage could be taken in a wrong order; else no names.
+absl::StatusOr<std::vector<std::string>> LostHeader(const std::string& file,
+                                                    const RecordSourceOptions& options) {
+  if (options.ignore_header_names || options.columns.names.empty()) {
+    return std::vector<std::string>();
+  }
+  return absl::DataLossError(absl::StrCat(
+      file,
+      ": header: the row that names the columns is lost to damage, so that it is not known "
+      "which column is which; ignore_header_names takes them by their places"));
+}
+
 absl::StatusOr<std::vector<CellOrder>> MatchHeaders(const std::vector<std::string>& files,
                                                     const std::vector<Shard>& shards,
                                                     const RecordSourceOptions& options) {
@@ -266,11 +279,11 @@ absl::StatusOr<std::vector<CellOrder>> MatchHeaders(const std::vector<std::strin
   walk.plain = false;
   const auto read = [&](size_t i) -> absl::StatusOr<std::vector<std::string>> {
     const Shard& shard = shards[i];
-    // Where the begin is lost, or is none of text, the file's records tell that.
-    const bool is_lost = !shard.lost.empty() && shard.lost.front().begin == 0;
-    if (is_lost || !BeginOfText(*shard.file, walk, ContainerKind::kCsv).ok()) {
-      return std::vector<std::string>();
-    }
+    if (!shard.lost.empty() && shard.lost.front().begin == 0) return LostHeader(files[i], options);
+    const absl::Status begin = BeginOfText(*shard.file, walk, ContainerKind::kCsv).status();
+    // A begin that is none of text is told by the file's records.
+    if (GetRecordError(begin).has_value()) return std::vector<std::string>();
+    MILLRACE_RETURN_IF_ERROR(begin);
     return ReadCsvHeader(*shard.file, options.container.delimiter);
   };
   if (!options.ignore_header_names) {

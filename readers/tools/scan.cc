@@ -114,7 +114,9 @@ class Scanner {
     if (!shard.lost.empty() && shard.lost.front().begin == 0) return absl::OkStatus();
     WalkOptions walk;
     walk.plain = shard.compression == Compression::kNone;
-    if (!BeginOfText(*shard.file, walk, container.kind).ok()) return absl::OkStatus();
+    const absl::Status begin = BeginOfText(*shard.file, walk, container.kind).status();
+    if (GetRecordError(begin).has_value()) return absl::OkStatus();
+    MILLRACE_RETURN_IF_ERROR(begin);
     return visitor_.on_columns(ReadCsvHeader(*shard.file, container.delimiter));
   }
 

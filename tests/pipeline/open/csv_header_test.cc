@@ -142,6 +142,20 @@ TEST_F(CsvHeaderTest, AFileWithoutTheRowIsAnError) {
   EXPECT_THAT(Good(Text(Csv("ignore_header_names: true"), kParse)), ElementsAre("1,2"));
 }
 
+// Rows behind the damage are not taken in the order of the plan's columns. S-SOURCE-10.
+TEST_F(CsvHeaderTest, ALostRowOfNamesIsAnErrorWhereNamesTellColumns) {
+  const auto gzip = [](std::string_view text) {
+    return readers::Deflated(text, readers::Wrapper::kGzip);
+  };
+  std::string first = gzip("b,a\n1,2\n");
+  first[10] = '\xff';  // the first byte of the deflated text
+  Write({first + gzip("3,4\n5,6\n")});
+  const std::string skip = "on_damage { policy: 'skip' max_count: 9 }\n";
+  EXPECT_MESSAGE(Read(skip + Text(Csv(), kParse)), absl::StatusCode::kDataLoss);
+  // The first row behind the damage may lack its begin.
+  EXPECT_THAT(Good(skip + Text(Csv("ignore_header_names: true"), kParse)), ElementsAre("5,6"));
+}
+
 // S-SOURCE-10.
 TEST_F(CsvHeaderTest, QuotesBlanksMarksAndBlankLinesAreNoPartOfAName) {
   Write({"\xef\xbb\xbf\"b\", a \r\n1,2\r\n", "\n\r\n\"a\",\"b\"\n3,4\n", "b\t,\" a\"\n5,6\n"});
