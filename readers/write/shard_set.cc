@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/atomic_file.h"
+#include "base/caught.h"
 #include "base/status.h"
 #include "readers/file/work_folder.h"
 #include "readers/open_file.h"
@@ -63,7 +64,10 @@ class Moves {
   Moves() = default;
   Moves(const Moves&) = delete;
   Moves& operator=(const Moves&) = delete;
-  ~Moves() { Undo(); }
+  ~Moves() {
+    // Without memory, what is left stays where it is.
+    Caught([&] { Undo(); }).IgnoreError();
+  }
 
   absl::Status Move(const fs::path& from, const fs::path& to) {
     done_.emplace_back(from.string(), to.string());  // first, since it may find no memory
@@ -212,7 +216,7 @@ class ShardSet::Impl {
   absl::Status Commit(const ManifestText& text) {
     MILLRACE_RETURN_IF_ERROR(CheckNoShards());  // writing took a while
     Moves moves;
-    const absl::Status moved = TryMoves(text, moves);
+    const absl::Status moved = Caught([&] { return TryMoves(text, moves); });
     if (!moved.ok()) {
       // The shards that a killed process had moved already stay; the next process that does this
       // job goes on with them.

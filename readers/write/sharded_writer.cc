@@ -60,8 +60,8 @@ class CuttingWriter final : public ShardedWriter {
   }
 
   absl::Status Finish(const Cancels& cancels) {
+    MILLRACE_RETURN_IF_ERROR(writer_->Close());  // first, for the error of a write that failed
     MILLRACE_RETURN_IF_ERROR(CheckCount());
-    MILLRACE_RETURN_IF_ERROR(writer_->Close());
     if (options_.num_shards == 1) {
       MILLRACE_RETURN_IF_ERROR(Wrote(0, writer_->num_records()));
     } else {

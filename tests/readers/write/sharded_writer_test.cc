@@ -1,5 +1,9 @@
 #include "readers/sharded_writer.h"
 
+#include <gmock/gmock.h>
+#include <sys/resource.h>
+
+#include <csignal>
 #include <filesystem>
 #include <set>
 
@@ -137,6 +141,25 @@ TEST(ShardedWriterTest, BadOptionsAreNamed) {
             "compression_level: 10 is not in 1 to 9");
   EXPECT_EQ(ShardedWriter::Open({.output_prefix = folder / "none/a"}).status().code(),
             absl::StatusCode::kNotFound);
+}
+
+// A limit on the size of files stands for a full disk.
+TEST(ShardedWriterTest, CloseReturnsTheErrorOfAWriteThatFailed) {
+  const TempFolder folder;
+  const auto writer = OpenWriter({.output_prefix = folder / "x", .num_shards = 8});
+  rlimit before = {};
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
+  const rlimit small = {4096, before.rlim_max};
+  const auto handler = std::signal(SIGXFSZ, SIG_IGN);
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
+  absl::Status written;
+  for (int i = 0; i < 6 && written.ok(); ++i) written = writer->Write(std::string(1 << 20, 'x'));
+  const absl::Status closed = writer->Close();
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
+  std::signal(SIGXFSZ, handler);
+  EXPECT_FALSE(written.ok());
+  EXPECT_EQ(closed, written);
+  EXPECT_THAT(NamesIn(folder), testing::IsEmpty());
 }
 
 }  // namespace
