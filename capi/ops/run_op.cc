@@ -314,13 +314,19 @@ mr_error* mr_run_allocate(mr_run* run, size_t field, int64_t row, const int64_t*
 }
 
 void mr_run_fail(mr_run* run, int64_t row, mr_error* error) {
+  // Without a text, which would need memory.
+  absl::Status status(absl::StatusCode::kResourceExhausted, "");
   mr_error_free(capi::Guard([&]() -> absl::Status {
-    absl::Status status = capi::TakeError(error);
-    if (status.code() == absl::StatusCode::kDataLoss && !millrace::GetRecordError(status)) {
+    absl::Status taken = capi::TakeError(error);
+    if (taken.code() == absl::StatusCode::kDataLoss && !millrace::GetRecordError(taken)) {
       millrace::RecordError damage;
       damage.reason = millrace::RecordErrorReason::kValue;
-      millrace::SetRecordError(status, damage);
+      millrace::SetRecordError(taken, damage);
     }
+    status = std::move(taken);
+    return absl::OkStatus();
+  }));
+  mr_error_free(capi::Guard([&]() -> absl::Status {
     if (run != nullptr && row >= 0 && row < run->num_rows && !status.ok()) {
       run->run.Fail(run->first_row + row, std::move(status));
     }
