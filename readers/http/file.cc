@@ -114,7 +114,11 @@ class HttpFiles::File : public RandomAccessFile, public FetchedFile {
   uint64_t size() const override { return facts_.size; }
   const std::string& path() const override { return shown_; }
 
-  bool FetchSingly() const { return single_ = facts_.ranges; }
+  bool FetchSingly(uint64_t place_records) const {
+    constexpr uint64_t kInOrder = 4;
+    most_in_order_ = std::max(kInOrder, place_records);
+    return single_ = facts_.ranges;
+  }
   uint64_t number() const { return number_; }
   HttpRange RangeOf(uint64_t block, std::span<std::byte> bytes) const {
     return {url_, shown_, block * block_bytes(), bytes, facts_};
@@ -132,17 +136,17 @@ class HttpFiles::File : public RandomAccessFile, public FetchedFile {
     return std::min(last + ahead, (facts_.size - 1) / block_bytes()) + 1;
   }
 
-  // True if a file that is read record by record has been read in order for a while: a look at all
-  // records is worth blocks. In a shuffled order so many records seldom follow each other.
+  // True if a file that is read record by record has been read in order for a while, and beyond
+  // what a rank reads in one place: a look at all records is worth blocks. In a shuffled order so
+  // many records seldom follow each other.
   bool GoesOn(uint64_t offset, size_t bytes) const {
-    constexpr int kInOrder = 4;
-    int reads = reads_in_order_.load(std::memory_order_relaxed);
+    uint64_t reads = reads_in_order_.load(std::memory_order_relaxed);
     const uint64_t end = last_end_.exchange(offset + bytes, std::memory_order_relaxed);
-    if (end == offset + bytes) return reads >= kInOrder;  // the same read, asked again
+    if (end == offset + bytes) return reads >= most_in_order_;  // the same read, asked again
     const bool follows = offset >= end && offset - end <= ExpectedReads::kGapBytes;
-    reads = follows ? std::min(reads + 1, kInOrder) : 0;
+    reads = follows ? std::min(reads + 1, most_in_order_) : 0;
     reads_in_order_.store(reads, std::memory_order_relaxed);
-    return reads >= kInOrder;
+    return reads >= most_in_order_;
   }
 
   // Whether a read of these blocks goes on about where others were.
@@ -169,10 +173,11 @@ class HttpFiles::File : public RandomAccessFile, public FetchedFile {
   const HttpFacts facts_;
   // True if records are fetched by themselves; constant once threads read the file.
   mutable bool single_ = false;
+  mutable uint64_t most_in_order_ = 0;  // so many single reads in order are a look at all; likewise
   // Readers -> readers, relaxed: a wrong guess costs a request.
-  mutable std::atomic<uint64_t> last_block_{0};  // the last block read
-  mutable std::atomic<uint64_t> last_end_{0};    // the end of the last single read
-  mutable std::atomic<int> reads_in_order_{0};   // single reads that followed each other
+  mutable std::atomic<uint64_t> last_block_{0};      // the last block read
+  mutable std::atomic<uint64_t> last_end_{0};        // the end of the last single read
+  mutable std::atomic<uint64_t> reads_in_order_{0};  // single reads that followed each other
 };
 
 HttpFiles::HttpFiles(const HttpOptions& options)
@@ -218,9 +223,9 @@ void HttpFiles::Fetch(HttpRange range, HttpClient::Done done) {
                  });
 }
 
-const FetchedFile* HttpFiles::FetchSingly(const RandomAccessFile& file) {
+const FetchedFile* HttpFiles::FetchSingly(const RandomAccessFile& file, uint64_t place_records) {
   const File& own = static_cast<const File&>(file);
-  return own.FetchSingly() ? &own : nullptr;
+  return own.FetchSingly(place_records) ? &own : nullptr;
 }
 
 void HttpFiles::DropBlocks() {

@@ -58,8 +58,9 @@ class HttpFiles : public std::enable_shared_from_this<HttpFiles> {
   size_t block_bytes() const { return options_.block_bytes; }
 
   // `file`, one of these, is read record by record from now on: returns what `expected` knows it
-  // by, or null if its server has no ranges. Before any other thread reads it.
-  static const FetchedFile* FetchSingly(const RandomAccessFile& file);
+  // by, or null if its server has no ranges. Up to `place_records` may follow each other though not
+  // all are read. Before any other thread reads it.
+  static const FetchedFile* FetchSingly(const RandomAccessFile& file, uint64_t place_records);
   // The ranges of such files that will be read.
   ExpectedReads& expected() { return *expected_; }
   // Lets go the blocks that nobody reads now.

@@ -487,7 +487,9 @@ class Opener {
                           static_cast<double>(std::max<uint64_t>(records, 1));
     facts.single = JumpsTooFar(records, record, facts) || LeavesOutTooMuch(record, facts);
     if (!facts.single) return facts;
-    for (Shard* const shard : plain) shard->fetched = HttpFiles::FetchSingly(*shard->file);
+    for (Shard* const shard : plain) {
+      shard->fetched = HttpFiles::FetchSingly(*shard->file, options_.fetch_order.place_records);
+    }
     http_->DropBlocks();
     return facts;
   }
