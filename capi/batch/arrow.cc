@@ -1,4 +1,4 @@
-#include "capi/batch/arrow.h"
+#include "capi/arrow.h"
 
 #include <array>
 #include <cstddef>

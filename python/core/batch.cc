@@ -3,33 +3,9 @@
 #include <algorithm>
 #include <new>
 
+#include "capi/arrow.h"
 #include "python/core/error.h"
 #include "python/core/tensor.h"
-
-// Declared by Arrow (https://arrow.apache.org/docs/format/CDataInterface.html).
-struct ArrowSchema {
-  const char* format;
-  const char* name;
-  const char* metadata;
-  int64_t flags;
-  int64_t n_children;
-  ArrowSchema** children;
-  ArrowSchema* dictionary;
-  void (*release)(ArrowSchema*);
-  void* private_data;
-};
-struct ArrowArray {
-  int64_t length;
-  int64_t null_count;
-  int64_t offset;
-  int64_t n_buffers;
-  int64_t n_children;
-  const void** buffers;
-  ArrowArray** children;
-  ArrowArray* dictionary;
-  void (*release)(ArrowArray*);
-  void* private_data;
-};
 
 namespace millrace::python {
 namespace {
@@ -96,12 +72,11 @@ Tensor* View(PyObject* self, size_t number) {
 
 // Returns a bool per row; for splits, one more, which is true.
 Ref Mask(const Batch& batch, bool splits) {
-  std::vector<char> valid(batch.info.rows + (splits ? 1 : 0), 1);
-  const uint8_t* const bytes = mr_batch_valid(batch.batch);
-  std::copy(bytes, bytes + batch.info.rows, valid.begin());
-  const Ref numpy = Checked(PyImport_ImportModule("numpy"));
-  return Checked(PyObject_CallMethod(numpy.get(), "frombuffer", "y#s", valid.data(),
-                                     static_cast<Py_ssize_t>(valid.size()), "?"));
+  const uint8_t* const valid = mr_batch_valid(batch.batch);
+  if (!splits) return BoolsOf(valid, batch.info.rows);
+  std::vector<uint8_t> with_end(valid, valid + batch.info.rows);
+  with_end.push_back(1);
+  return BoolsOf(with_end.data(), batch.info.rows + 1);
 }
 
 // Returns a copy without the rows of padding. A row without a sample has no values where fields are

@@ -48,10 +48,7 @@ PyObject* GetFields(PyObject* self, void*) {
 PyObject* Valid(PyObject* self, void*) {
   return Call([&] {
     const mr_batch_view& batch = Live(self);
-    const Ref numpy = Checked(PyImport_ImportModule("numpy"));
-    return Checked(PyObject_CallMethod(numpy.get(), "frombuffer", "y#s",
-                                       reinterpret_cast<const char*>(batch.valid),
-                                       static_cast<Py_ssize_t>(batch.rows), "?"));
+    return BoolsOf(batch.valid, batch.rows);
   });
 }
 

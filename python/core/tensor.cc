@@ -260,6 +260,13 @@ Ref ArrayOf(PyObject* tensor) {
   return Checked(PyObject_CallMethod(bits.get(), "view", "O", type.get()));
 }
 
+Ref BoolsOf(const uint8_t* bytes, int64_t rows) {
+  const Ref numpy = Checked(PyImport_ImportModule("numpy"));
+  return Checked(PyObject_CallMethod(numpy.get(), "frombuffer", "y#s",
+                                     reinterpret_cast<const char*>(bytes),
+                                     static_cast<Py_ssize_t>(rows), "?"));
+}
+
 int64_t BytesOf(int32_t dtype) { return kDtypes[dtype].bytes; }
 const char* NameOf(int32_t dtype) { return kDtypes[dtype].name; }
 

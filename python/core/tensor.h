@@ -31,6 +31,9 @@ Tensor* MakeRows(void* data, int32_t dtype, int64_t rows, int64_t stride_bytes, 
 // Returns the NumPy array of a tensor. That of bfloat16 needs ml_dtypes.
 Ref ArrayOf(PyObject* tensor);
 
+// Returns a NumPy array of bools, a copy of these bytes of 0 and 1.
+Ref BoolsOf(const uint8_t* bytes, int64_t rows);
+
 inline PyObject* AsObject(Tensor* tensor) { return reinterpret_cast<PyObject*>(tensor); }
 
 // Returns the bytes of an element.

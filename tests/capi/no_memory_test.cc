@@ -9,7 +9,7 @@
 #include <functional>
 #include <string>
 
-#include "capi/batch/arrow.h"
+#include "capi/arrow.h"
 #include "capi/dlpack.h"
 #include "tests/failing_new.h"
 #include "tests/temp_folder.h"

@@ -1,5 +1,5 @@
-#ifndef MILLRACE_CAPI_BATCH_ARROW_H_
-#define MILLRACE_CAPI_BATCH_ARROW_H_
+#ifndef MILLRACE_CAPI_ARROW_H_
+#define MILLRACE_CAPI_ARROW_H_
 
 #include <cstdint>
 
@@ -41,4 +41,4 @@ inline constexpr int64_t kArrowNullable = 2;
 
 }  // namespace millrace::capi
 
-#endif  // MILLRACE_CAPI_BATCH_ARROW_H_
+#endif  // MILLRACE_CAPI_ARROW_H_
