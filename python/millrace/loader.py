@@ -7,7 +7,7 @@ import operator
 import os
 import time
 import weakref
-from typing import (TYPE_CHECKING, Any, Callable, Dict, Iterator, NamedTuple, Optional, Sequence,
+from typing import (TYPE_CHECKING, Any, Dict, Iterator, NamedTuple, Optional, Sequence,
                     Tuple, Union)
 
 from millrace import _core
