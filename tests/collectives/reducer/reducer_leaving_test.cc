@@ -78,18 +78,38 @@ absl::Status ExpectLost(const absl::Status& status, const PeerLost& expected) {
   return same ? absl::OkStatus() : Fail(status.ToString());
 }
 
+// The steps before the last rank leaves. A rank that is still in one of them would hear of the leave
+// there, and name that step.
+class AllFinished {
+ public:
+  explicit AllFinished(int size) : size_(size) {}
+
+  // Makes `steps` steps; returns to the last rank when all ranks have made theirs.
+  absl::Status Step(Communicator& comm, GradientReducer& reducer, int steps) {
+    for (int step = 0; step < steps; ++step) {
+      MILLRACE_RETURN_IF_ERROR(MarkAll(reducer, kThree.size()));
+      MILLRACE_RETURN_IF_ERROR(reducer.Finish());
+    }
+    ++finished_;
+    if (comm.rank() != size_ - 1) return absl::OkStatus();
+    return AwaitUntil([this] { return finished_ >= size_; });
+  }
+
+ private:
+  const int size_;
+  std::atomic<int> finished_ = 0;
+};
+
 // The last rank leaves after `steps` steps and `marked` gradients more; the others go on to the end
 // of the next step.
 absl::Status LastLeaves(const Runner& run, const Case& one, int steps, size_t marked,
                         const PeerLost& expected) {
   const int size = static_cast<int>(one.layout.size());
+  AllFinished before(size);
   std::atomic<int> told = 0;
   return run(size, [&](Communicator& comm) -> absl::Status {
     MILLRACE_ASSIGN_OR_RETURN(auto reducer, MakeFor(comm, one));
-    for (int step = 0; step < steps; ++step) {
-      MILLRACE_RETURN_IF_ERROR(MarkAll(*reducer, kThree.size()));
-      MILLRACE_RETURN_IF_ERROR(reducer->Finish());
-    }
+    MILLRACE_RETURN_IF_ERROR(before.Step(comm, *reducer, steps));
     if (comm.rank() == size - 1) {
       MILLRACE_RETURN_IF_ERROR(MarkAll(*reducer, marked));
       reducer.reset();
@@ -149,11 +169,11 @@ TEST(ReducerLeaving, BetweenMicroBatchesARankIsWithinItsStep) {
 absl::Status LastLeavesBecause(const Runner& run, const Case& one, const absl::Status& why,
                                const absl::Status& told) {
   const int size = static_cast<int>(one.layout.size());
+  AllFinished before(size);
   std::atomic<int> heard = 0;
   return run(size, [&](Communicator& comm) -> absl::Status {
     MILLRACE_ASSIGN_OR_RETURN(auto reducer, MakeFor(comm, one));
-    MILLRACE_RETURN_IF_ERROR(MarkAll(*reducer, kThree.size()));
-    MILLRACE_RETURN_IF_ERROR(reducer->Finish());
+    MILLRACE_RETURN_IF_ERROR(before.Step(comm, *reducer, /*steps=*/1));
     if (comm.rank() == size - 1) {
       MILLRACE_RETURN_IF_ERROR(MarkAll(*reducer, 2));
       reducer->Leave(why);
@@ -231,7 +251,7 @@ TEST(ReducerLeaving, WaitsForNoPeer) {
   }
 }
 
-// Whoever has ended the last step leaves at once, while others are still in it.
+// A rank that has ended the last step leaves at once, while others are still in it.
 TEST(ReducerLeaving, AtTheEndDisturbsNobody) {
   for (const Runner& run : {Runner(RunRanks), Runner(RunTcpRanks)}) {
     for (const Case& one : Cases({{0, 0, 0}, {0, 1, 2}, {0, 0, 1, 1}})) {
