@@ -21,6 +21,14 @@ void AppendOneHot(const PlanMessage& plan, int i, std::vector<OpSpec>* specs) {
 
 }  // namespace
 
+OpSpec::OpSpec(std::string stage_in, std::string where_in, OpOptions options_in)
+    : stage(std::move(stage_in)), where(std::move(where_in)), options(std::move(options_in)) {}
+OpSpec::OpSpec(const OpSpec&) = default;
+OpSpec::OpSpec(OpSpec&&) noexcept = default;
+OpSpec& OpSpec::operator=(const OpSpec&) = default;
+OpSpec& OpSpec::operator=(OpSpec&&) noexcept = default;
+OpSpec::~OpSpec() = default;
+
 std::vector<OpSpec> OpsFromPlan(const PlanMessage& plan) {
   std::vector<OpSpec> specs;
   bool batched = false;

@@ -98,7 +98,15 @@ using OpOptions = std::variant<
     augment::ClipOptions, augment::FillMissingOptions, augment::StackOptions, IdentityOptions,
     CustomOptions, FilterOptions, UnbatchOptions, WindowOptions>;
 
+// Its special members are compiled once: to copy so many alternatives takes a compiler seconds.
 struct OpSpec {
+  OpSpec(std::string stage_in, std::string where_in, OpOptions options_in);
+  OpSpec(const OpSpec&);
+  OpSpec(OpSpec&&) noexcept;
+  OpSpec& operator=(const OpSpec&);
+  OpSpec& operator=(OpSpec&&) noexcept;
+  ~OpSpec();
+
   std::string stage;  // identity of the random draws
   std::string where;  // FILE:LINE:COLUMN of the stage
   OpOptions options;
