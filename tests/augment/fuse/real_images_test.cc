@@ -159,7 +159,7 @@ bool ExpectRegionOfCut(std::string_view cut, const DecodeImageOptions& options, 
 
 // S-IMAGE-2, S-IMAGE-3: the pixels of a region of a photograph that is cut anywhere are those of
 // the whole photograph, or it is an error; with allow_truncated they are those of what is left of
-// it.
+// it. Each place with one set of options.
 TEST(RealImages, CutAnywhereHaveTheirPixelsOrAnError) {
   const char* folder = std::getenv("MILLRACE_TEST_DATA");
   if (folder == nullptr) GTEST_SKIP() << "MILLRACE_TEST_DATA is not set";
@@ -172,9 +172,10 @@ TEST(RealImages, CutAnywhereHaveTheirPixelsOrAnError) {
   int decoded = 0, refused = 0;
   for (size_t i = 0; i < kImages; ++i) {
     const std::string& file = files[i * (files.size() / kImages)];
-    for (const DecodeImageOptions& options : kinds) {
+    for (size_t kind = 0; kind < std::size(kinds); ++kind) {
+      const DecodeImageOptions& options = kinds[kind];
       const Image whole = DecodeAll(file, options).image;
-      for (size_t place = 0; place < kPlaces; ++place) {
+      for (size_t place = kind; place < kPlaces; place += std::size(kinds)) {
         const ::testing::ScopedTrace trace(
             __FILE__, __LINE__, absl::StrCat("image ", i, ", cut at ", place, "/", kPlaces));
         // In memory of exactly the size, for the sanitizers.
@@ -187,12 +188,11 @@ TEST(RealImages, CutAnywhereHaveTheirPixelsOrAnError) {
       }
     }
   }
-  EXPECT_GT(decoded, Rounds(5000));
-  EXPECT_GT(refused, Rounds(5000));
+  EXPECT_GT(decoded, Rounds(1000));
+  EXPECT_GT(refused, Rounds(1000));
 }
 
-// S-ROUND-2, S-ROUND-4: the ops, each place with one set of options: with all of them it takes six
-// times as long.
+// S-ROUND-2, S-ROUND-4: the same for the ops.
 TEST(RealImages, CutAnywhereHaveOneVerdictOnEveryPathOfOps) {
   const char* folder = std::getenv("MILLRACE_TEST_DATA");
   if (folder == nullptr) GTEST_SKIP() << "MILLRACE_TEST_DATA is not set";

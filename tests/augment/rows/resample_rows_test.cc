@@ -8,6 +8,7 @@
 
 #include "augment/resize/resize.h"
 #include "augment/rows/resample.h"
+#include "tests/sanitized.h"
 
 // Every level against loops that say what a method does, in integers or in double where it is
 // exact. Images are of exact sizes, so that AddressSanitizer sees what is read or written beyond
@@ -217,7 +218,7 @@ class ResampleAtEveryLevel : public ::testing::TestWithParam<int64_t> {
   // Of images of any size up to 70, of 1 to 5 channels, anywhere in memory.
   template <typename T, typename Check>
   void ForImages(int count, const Check& check) {
-    for (int i = 0; i < count; ++i) {
+    for (int i = 0; i < Rounds(count); ++i) {
       const int64_t channels = 1 + i % 5;
       const Size from = {Extent(i % 2 == 0 ? 6 : 30), Extent(70)};
       const Size to = {Extent(12), Extent(70)};
@@ -306,8 +307,8 @@ void ExpectArea(const ImageView<T>& in, Size to) {
 }
 
 TEST_P(ResampleAtEveryLevel, Area) {
-  ForImages<uint8_t>(150, [](const auto& in, Size to) { ExpectArea(in, to); });
-  ForImages<float>(100, [](const auto& in, Size to) { ExpectArea(in, to); });
+  ForImages<uint8_t>(60, [](const auto& in, Size to) { ExpectArea(in, to); });
+  ForImages<float>(40, [](const auto& in, Size to) { ExpectArea(in, to); });
 }
 
 // At the quotients that a division which is not exact would get wrong first.

@@ -7,6 +7,7 @@
 #include "tests/messages.h"
 #include "tests/pipeline/cut/cut_plans.h"
 #include "tests/pipeline/executor/executor_fixture.h"
+#include "tests/sanitized.h"
 
 // More ranks than lanes behind a cut: they divide the rows of each batch (S-CUT-21).
 // random_plan_test, random_resume_test and random_push_test take drawn plans there too, and
@@ -94,7 +95,7 @@ TEST(DividedRowsTest, ATokenGoesOnAtAnyWorld) {
     const Stream one = DrainWorld(plan, data, 1);
     for (const int from : {1, 5}) {
       const Stream many = from == 1 ? one : DrainWorld(plan, data, from);
-      for (size_t i = 0; i < many.tokens.size(); ++i) {
+      for (size_t i = 0; i < many.tokens.size(); i += kSanitized ? 3 : 1) {
         for (const int world : {1, 4, 7}) {
           SCOPED_TRACE(testing::Message() << "batch " << i << ", " << from << " to " << world);
           ExpectTail(DrainWorld(plan, data, world, many.tokens[i]), one, i);
