@@ -25,14 +25,16 @@ while [ $# -gt 0 ]; do
 done
 logs=$PWD/build/nightly
 . scripts/gates.sh
-export MILLRACE_WERROR=ON # as in .ci/run, so that ccache has what that has compiled
+# As in .ci/run, so that ccache has what that has compiled.
+export MILLRACE_WERROR=ON MILLRACE_UNITY=ON
 export UBSAN_OPTIONS=print_stacktrace=1
 
-# What users build first, from an empty folder, without ccache. The time is printed, not judged.
+# What users build first, each file by itself, from an empty folder, without ccache. The time is
+# printed, not judged.
 release() {
   local begin=$SECONDS targets=(all)
   rm -rf build/release
-  configure release
+  MILLRACE_UNITY= configure release
   [ -z "$quick" ] || targets=(millrace_base)
   CCACHE_DISABLE=1 cmake --build build/release --target "${targets[@]}" \
     >"$logs/release-build.log" || {
