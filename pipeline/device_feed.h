@@ -27,8 +27,12 @@
 //     MILLRACE_RETURN_IF_ERROR(batch->RecordUse(stream));
 //   }
 //
-// A `stream` is a cudaStream_t of the feed's device, passed as void* so that this header needs no
-// header of CUDA; nullptr is the legacy default stream.
+// A `stream` is a cudaStream_t (the driver's CUstream) in the primary context of the feed's device,
+// which the CUDA runtime, PyTorch and JAX use; nullptr is the legacy default stream. It is passed
+// as void*: no header of CUDA is needed, and the driver is loaded when a feed is opened.
+//
+// The pipeline should be opened with OpenOptions.pinned_for set to the feed's device. Copies from
+// pageable memory are slower, and the host may wait for them.
 
 namespace millrace::pipeline {
 
@@ -116,7 +120,7 @@ struct DeviceFeedOptions {
 // Next and Poll are called by one thread at a time; Cancel by any thread.
 class DeviceFeed {
  public:
-  //   UNIMPLEMENTED        this build has no CUDA parts
+  // Loads the driver: the library that MILLRACE_CUDA_LIBRARY names, else libcuda.so.1.
   //   FAILED_PRECONDITION  the driver or a device is missing; the message says which
   //   INVALID_ARGUMENT     an option is wrong, or there is no device of that ordinal
   //   RESOURCE_EXHAUSTED, INTERNAL  the driver's error
@@ -153,13 +157,6 @@ class DeviceFeed {
  private:
   const std::unique_ptr<Handoff> handoff_;
 };
-
-// Returns the devices that this build can feed, for people to read: "cuda 12.4" (the version of the
-// runtime), or "none built in". Needs no driver.
-std::string BuiltInDevices();
-// True if this build can feed a device. Then a pipeline opens the driver, where there is one: its
-// batches lie in page-locked memory.
-bool HasDeviceParts();
 
 }  // namespace millrace::pipeline
 
