@@ -14,6 +14,8 @@ constexpr size_t kTensorAlignment = 256;
 // scarce that none can be filled before this copy is done. A driver's blocking wait could not be
 // cancelled.
 constexpr std::chrono::microseconds kCopyPoll{200};
+// A longer one could overflow the clock.
+constexpr std::chrono::nanoseconds kLongestWait = std::chrono::hours(24 * 365);
 
 size_t AlignedBytes(const ConstTensorView& tensor) {
   return (tensor.size_bytes() + kTensorAlignment - 1) / kTensorAlignment * kTensorAlignment;
@@ -46,6 +48,7 @@ DeviceBatchData::DeviceBatchData(std::shared_ptr<BatchCopy> copy_in, DeviceSlab 
       names(host.names().begin(), host.names().end()),
       ids(host.ids().begin(), host.ids().end()),
       valid(host.valid().begin(), host.valid().end()),
+      damaged(host.damaged().begin(), host.damaged().end()),
       index(host.index()),
       epoch(host.epoch()),
       ends_epoch(host.ends_epoch()),
@@ -96,15 +99,24 @@ absl::StatusOr<std::unique_ptr<Handoff>> Handoff::Make(std::shared_ptr<Device> d
 }
 
 Handoff::Handoff(std::shared_ptr<DeviceSlabs> slabs, std::unique_ptr<Pipeline> pipeline, int ring)
-    : slabs_(std::move(slabs)), pipeline_(std::move(pipeline)), ring_(static_cast<size_t>(ring)) {}
+    : slabs_(std::move(slabs)),
+      pipeline_(std::move(pipeline)),
+      ring_(static_cast<size_t>(ring)),
+      token_(pipeline_->Save()) {}
 
-// No caller is left for the error of a copy that fails here; it only has to be over.
 Handoff::~Handoff() {
   Cancel();
+  DropCopies();
+  slabs_->Close();
+}
+
+// Drops the batches that were not delivered. No caller is left for the error of a copy that fails
+// here; it only has to be over.
+void Handoff::DropCopies() {
+  parked_.reset();
   queue_.clear();
   if (!copying_.empty()) slabs_->device().Synchronize(slabs_->copy_stream()).IgnoreError();
   copying_.clear();
-  slabs_->Close();
 }
 
 void Handoff::Cancel() {
@@ -114,17 +126,47 @@ void Handoff::Cancel() {
   cancel_.NotifyAll();
 }
 
-absl::StatusOr<std::optional<DeviceBatch>> Handoff::Next() {
-  if (cancelled_.load(std::memory_order_acquire)) {
-    return CancelledError();
-  }
+absl::Status Handoff::Restore(const std::string& token) {
+  MILLRACE_RETURN_IF_ERROR(pipeline_->Restore(token));
+  Restart();
+  return absl::OkStatus();
+}
+
+absl::Status Handoff::Seek(uint64_t batch) {
+  MILLRACE_RETURN_IF_ERROR(pipeline_->Seek(batch));
+  Restart();
+  return absl::OkStatus();
+}
+
+// Begins anew where the pipeline stands.
+void Handoff::Restart() {
+  DropCopies();
+  ended_ = false;
+  failed_index_ = std::numeric_limits<uint64_t>::max();
+  result_.reset();
+  token_ = pipeline_->Save();
+}
+
+absl::StatusOr<std::optional<DeviceBatch>> Handoff::Next() { return *NextBy(std::nullopt); }
+
+std::optional<absl::StatusOr<std::optional<DeviceBatch>>> Handoff::NextFor(
+    std::chrono::nanoseconds limit) {
+  const auto now = std::chrono::steady_clock::now();
+  return NextBy(now + std::clamp(limit, std::chrono::nanoseconds::zero(), kLongestWait));
+}
+
+// Nullopt: the time has passed.
+std::optional<absl::StatusOr<std::optional<DeviceBatch>>> Handoff::NextBy(End end) {
+  using Delivery = absl::StatusOr<std::optional<DeviceBatch>>;
+  if (cancelled_.load(std::memory_order_acquire)) return Delivery(CancelledError());
   SettleCopies();
-  if (!result_.has_value() && queue_.empty()) MILLRACE_RETURN_IF_ERROR(FillQueue());
-  if (result_.has_value()) {
-    if (!result_->ok()) return *result_;
-    return std::optional<DeviceBatch>();
+  if (!result_.has_value() && queue_.empty()) {
+    const absl::StatusOr<bool> filled = FillQueue(end);
+    if (!filled.ok()) return Delivery(filled.status());
+    if (!*filled) return std::nullopt;
   }
-  return Deliver();
+  if (!result_.has_value()) return Deliver();
+  return result_->ok() ? Delivery(std::optional<DeviceBatch>()) : Delivery(*result_);
 }
 
 void Handoff::Poll() {
@@ -134,6 +176,7 @@ void Handoff::Poll() {
 
 // REQUIRES: the queue is not empty.
 absl::StatusOr<std::optional<DeviceBatch>> Handoff::Deliver() {
+  if (queue_.front().error.ok()) token_ = queue_.front().data->resume_token;
   const Entry entry = std::move(queue_.front());
   queue_.pop_front();
   if (!entry.error.ok()) {
@@ -173,25 +216,39 @@ void Handoff::Fail(const BatchCopy& copy, const absl::Status& error) {
   queue_.erase(place + 1, queue_.end());
 }
 
-// Waits until the queue has an entry or there is a result.
-absl::Status Handoff::FillQueue() {
+// Waits until the queue has an entry or there is a result; false: the time has passed.
+absl::StatusOr<bool> Handoff::FillQueue(End end) {
   while (queue_.empty() && !result_.has_value()) {
     if (ended_) {
       result_ = absl::OkStatus();
     } else if (copying_.size() > ring_) {
-      MILLRACE_RETURN_IF_ERROR(WaitForCopy());
+      MILLRACE_ASSIGN_OR_RETURN(const bool is_done, WaitForCopy(end));
+      if (!is_done) return false;
     } else if (parked_.has_value()) {
       if (!Issue()) return HeldError();
     } else {
-      Outcome outcome = pipeline_->Next();
-      if (IsRetryable(outcome.status()) && !copying_.empty()) {
-        MILLRACE_RETURN_IF_ERROR(WaitForCopy());  // of the host slabs held some are ours
-      } else {
-        MILLRACE_RETURN_IF_ERROR(Take(std::move(outcome)));
-      }
+      MILLRACE_ASSIGN_OR_RETURN(const bool is_taken, TakeNext(end));
+      if (!is_taken) return false;
     }
   }
-  return absl::OkStatus();
+  return true;
+}
+
+// Takes the pipeline's next outcome, or waits for a copy to give back its host slab; false: the
+// time has passed.
+absl::StatusOr<bool> Handoff::TakeNext(End end) {
+  std::optional<Outcome> outcome = PipelineNext(end);
+  if (!outcome.has_value()) return false;
+  if (IsRetryable(outcome->status()) && !copying_.empty()) {
+    return WaitForCopy(end);  // of the host slabs held some are ours
+  }
+  MILLRACE_RETURN_IF_ERROR(Take(*std::move(outcome)));
+  return true;
+}
+
+std::optional<Handoff::Outcome> Handoff::PipelineNext(End end) {
+  if (!end.has_value()) return pipeline_->Next();
+  return pipeline_->NextFor(*end - std::chrono::steady_clock::now());
 }
 
 // Issues all that can be issued without waiting. An outcome of the pipeline that is no batch is
@@ -266,17 +323,18 @@ absl::Status Handoff::IssueTo(const Batch& host, DeviceSlab slab) {
   return status;
 }
 
-// REQUIRES: a copy is under way.
-absl::Status Handoff::WaitForCopy() {
+// Waits until a copy is done; false: the time has passed. REQUIRES: a copy is under way.
+absl::StatusOr<bool> Handoff::WaitForCopy(End end) {
   while (true) {
     const absl::StatusOr<bool> done = copying_.front().copy->Done();
     if (!done.ok() || *done) break;
+    if (end.has_value() && std::chrono::steady_clock::now() >= *end) return false;
     MutexLock lock(mu_);
     if (cancelled_.load(std::memory_order_acquire)) return CancelledError();
     cancel_.WaitFor(mu_, kCopyPoll);
   }
   SettleCopies();
-  return absl::OkStatus();
+  return true;
 }
 
 absl::Status Handoff::HeldError() const {

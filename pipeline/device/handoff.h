@@ -2,6 +2,7 @@
 #define MILLRACE_PIPELINE_DEVICE_HANDOFF_H_
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <deque>
 #include <limits>
@@ -61,6 +62,7 @@ struct DeviceBatchData {
   std::vector<DeviceTensorView> tensors;
   std::vector<SampleId> ids;
   std::vector<uint8_t> valid;
+  std::vector<DamagedSample> damaged;
   uint64_t index = 0;
   uint64_t epoch = 0;
   bool ends_epoch = false;  // true if the epoch changes, or the stream ends, behind this batch
@@ -74,8 +76,8 @@ struct DeviceBatchData {
   std::vector<std::pair<void*, void*>> uses MILLRACE_GUARDED_BY(mu);
 };
 
-// Behind DeviceFeed, whose comments hold for the methods here. Next and Poll from one thread at a
-// time; Cancel from any.
+// Behind DeviceFeed, whose comments hold for the methods here. Cancel is called by any thread, all
+// else by one thread at a time.
 class Handoff {
  public:
   //   INVALID_ARGUMENT  an option
@@ -86,8 +88,13 @@ class Handoff {
   ~Handoff();
 
   absl::StatusOr<std::optional<DeviceBatch>> Next();
+  std::optional<absl::StatusOr<std::optional<DeviceBatch>>> NextFor(std::chrono::nanoseconds limit);
   void Poll();
   void Cancel();
+
+  std::string Save() const { return token_; }
+  absl::Status Restore(const std::string& token);
+  absl::Status Seek(uint64_t batch);
 
   const Pipeline& pipeline() const { return *pipeline_; }
 
@@ -104,17 +111,24 @@ class Handoff {
     Batch host;
   };
   using Outcome = absl::StatusOr<std::optional<Batch>>;
+  // The time at which a wait ends; nullopt: none.
+  using End = std::optional<std::chrono::steady_clock::time_point>;
 
   Handoff(std::shared_ptr<DeviceSlabs> slabs, std::unique_ptr<Pipeline> pipeline, int ring);
 
+  std::optional<absl::StatusOr<std::optional<DeviceBatch>>> NextBy(End end);
+  void DropCopies();
+  void Restart();
   void SettleCopies();
   void Fail(const BatchCopy& copy, const absl::Status& error);
-  absl::Status FillQueue();
+  absl::StatusOr<bool> FillQueue(End end);
+  absl::StatusOr<bool> TakeNext(End end);
+  std::optional<Outcome> PipelineNext(End end);
   void LookAhead();
   absl::Status Take(Outcome outcome);
   bool Issue();
   absl::Status IssueTo(const Batch& host, DeviceSlab slab);
-  absl::Status WaitForCopy();
+  absl::StatusOr<bool> WaitForCopy(End end);
   absl::Status HeldError() const;
   absl::StatusOr<std::optional<DeviceBatch>> Deliver();
 
@@ -130,6 +144,7 @@ class Handoff {
   bool ended_ = false;  // true if nothing more is taken from the pipeline
   uint64_t failed_index_ = std::numeric_limits<uint64_t>::max();  // the lowest whose copy failed
   std::optional<absl::Status> result_;  // the result of Next from now on; OK: the end
+  std::string token_;                   // of the batch delivered last, or of the beginning
 
   // True once Cancel was called. Any thread -> the one in Next, acquire and release.
   std::atomic<bool> cancelled_{false};

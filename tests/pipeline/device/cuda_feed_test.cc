@@ -98,6 +98,18 @@ TEST_F(CudaFeedTest, DeviceHasTheBytesOfTheHost) {
   }
 }
 
+TEST_F(CudaFeedTest, FeedOfAPlanPageLocksItsBatchesForItsDevice) {
+  OpenOptions options;
+  options.pinned_for = 0;
+  const auto reference = OpenPlanFor(kNumbers, std::nullopt);
+  auto feed =
+      DeviceFeed::Open(*Plan::FromText(kNumbers, {}), FakeContext(2), options, {.device = 1});
+  ASSERT_TRUE(feed.ok()) << feed.status();
+  EXPECT_TRUE(SameBatch(**(*feed)->Next(), **reference->Next()));
+  EXPECT_GT(fake_.calls("cuMemHostAlloc"), 0);
+  EXPECT_EQ(fake_.live("context_0"), 0);
+}
+
 TEST_F(CudaFeedTest, BatchesThatAreHeldKeepTheContext) {
   std::vector<DeviceBatch> held;
   const auto reference = OpenPlanFor(kNumbers, std::nullopt);
