@@ -4,6 +4,7 @@
 #include "tests/pipeline/cuda/fake_driver.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <iterator>
@@ -132,9 +133,12 @@ bool IsInside(Address memory, size_t bytes) {
   return memory + bytes <= start + block.bytes;
 }
 
-// True for the legacy default stream too.
+// True for the default streams of the current context: 0 and 1, the legacy one, and 2, that of the
+// thread.
+bool IsDefault(StreamHandle stream) { return reinterpret_cast<uintptr_t>(stream) <= 2; }
+
 bool IsStream(StreamHandle stream) {
-  return stream == nullptr || state().streams.count(stream) != 0;
+  return IsDefault(stream) || state().streams.count(stream) != 0;
 }
 
 Result Allocate(const char* function, Address* memory, size_t bytes, StreamHandle stream) {
@@ -425,7 +429,7 @@ EXPORTED Result cuStreamWaitEvent(StreamHandle stream, EventHandle event, unsign
   const Call call("cuStreamWaitEvent");
   if (call.fails()) return call.failure();
   if (flags != kEventWaitDefault) return call.Misused(Result::kInvalidValue);
-  if (stream == nullptr && Current() == nullptr) return call.Misused(Result::kInvalidContext);
+  if (IsDefault(stream) && Current() == nullptr) return call.Misused(Result::kInvalidContext);
   const bool live = IsStream(stream) && state().events.count(event) != 0;
   return live ? Result::kSuccess : call.Misused(Result::kInvalidHandle);
 }
@@ -451,11 +455,11 @@ EXPORTED Result cuEventDestroy_v2(EventHandle event) {
 EXPORTED Result cuEventRecord(EventHandle event, StreamHandle stream) {
   const Call call("cuEventRecord");
   if (call.fails()) return call.failure();
-  if (stream == nullptr && Current() == nullptr) return call.Misused(Result::kInvalidContext);
+  if (IsDefault(stream) && Current() == nullptr) return call.Misused(Result::kInvalidContext);
   if (state().events.count(event) == 0 || !IsStream(stream)) {
     return call.Misused(Result::kInvalidHandle);
   }
-  const ContextHandle of_stream = stream == nullptr ? Current() : stream->context;
+  const ContextHandle of_stream = IsDefault(stream) ? Current() : stream->context;
   return event->context == of_stream ? Result::kSuccess : call.Misused(Result::kInvalidHandle);
 }
 
