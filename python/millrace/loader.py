@@ -56,6 +56,9 @@ class Loader:
     progress: is called with (done bytes, total bytes) while files are indexed. True shows a bar of
         tqdm, if it is installed.
     writable: False if arrays are read-only.
+    pinned: True if batches lie in page-locked memory, from which a GPU copies while the host works
+        on: CUDA's device 0; for torch, its current one. They must live until such a copy is over.
+        Without CUDA's driver it changes nothing.
     repeat: False if a plan without a `repeat` stage ends behind its epoch.
 
     Files are opened by the first call that needs them, so that a loader may be made before a
@@ -67,7 +70,7 @@ class Loader:
                  context: Optional[Context] = None, quarantine: Union[None, str, os.PathLike[str]] = None,
                  prefetch: Optional[int] = None, cpu_budget: Optional[int] = None,
                  index_folder: Union[None, str, os.PathLike[str]] = None,
-                 progress: Progress = None, writable: bool = True,
+                 progress: Progress = None, writable: bool = True, pinned: bool = False,
                  repeat: bool = True) -> None:
         if last not in ("pad", "trim"):
             raise ValueError(
@@ -83,6 +86,7 @@ class Loader:
         self._ranks = None if rank is None else (rank, world)
         self._context = context
         self._writable = writable
+        self._pinned = pinned
         self._progress = progress
         self._options: Dict[str, Any] = {
             "quarantine": None if quarantine is None else os.fspath(quarantine),
@@ -120,13 +124,21 @@ class Loader:
         attached = self.plan._attached
         try:
             with Shown(self._progress, "B") as progress:
-                return _core.Loader(
+                return self._make_core(
                     self.plan.core(), context._core, rank=rank, world=world, token=self._token,
                     force=self._force, trim=self._last == "trim", readonly=not self._writable,
                     progress=progress, push=attached.push, memory=attached.memory or None,
-                    ops=table_of(attached.ops), **self._options)
+                    ops=table_of(attached.ops), pinned=self._find_device() if self._pinned else -1,
+                    **self._options)
         except PlanError as error:
             raise self.plan._placed(error) from None
+
+    def _make_core(self, plan: _core.Plan, context: _core.Context, **options: Any) -> Any:
+        return _core.Loader(plan, context, **options)
+
+    def _find_device(self) -> int:
+        """Returns CUDA's number of the device to which batches are copied."""
+        return 0
 
     def _check_keys(self, core: Any) -> None:
         names = [name for name, _, _ in core.schema()]

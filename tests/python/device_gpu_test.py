@@ -1,0 +1,246 @@
+"""Batches on a GPU, by PyTorch. Skipped where there is none.
+
+It needs the package, torch and a GPU, and no data:
+
+    PYTHONPATH=build/release/python python3 -m unittest -v device_gpu_test
+"""
+import copy
+import gc
+import unittest
+
+import data
+import millrace as mr
+
+data.needs("torch")
+
+import torch  # noqa: E402
+
+if not torch.cuda.is_available():
+    raise unittest.SkipTest("torch finds no GPU")
+
+ROWS = 1 << 18  # 2 MiB of int64
+THREE = 9 << 20  # room for three such batches, with what sizes of slabs are rounded up by
+DTYPES = (torch.uint8, torch.int32, torch.int64, torch.float16, torch.bfloat16, torch.float32,
+          torch.float64)
+
+
+def images(count=40):
+    return data.images(count).decode_image().resize(8, 6).batch(16).options(seed=2)
+
+
+def numbers(batches=24, rows=ROWS):
+    return mr.range(batches * rows).batch(rows)
+
+
+def keep_busy():
+    """Gives the current stream work of a few milliseconds."""
+    matrix = torch.ones(4096, 4096, device="cuda")
+    for _ in range(4):
+        matrix = matrix @ matrix
+
+
+class Tensors(unittest.TestCase):
+    def check_same(self, plan, keys=None, **options):
+        host = plan.torch(keys, repeat=False, **options)
+        device = plan.torch(keys, repeat=False, device="cuda", **options)
+        pairs = list(zip(host, device, strict=True))
+        self.assertTrue(pairs)
+        for wanted, got in pairs:
+            self.assertEqual(wanted.keys(), got.keys())
+            for name, tensor in got.items():
+                self.assertEqual(tensor.device, torch.device("cuda", torch.cuda.current_device()))
+                self.assertEqual(tensor.dtype, wanted[name].dtype)
+                self.assertEqual(tensor.stride(), wanted[name].stride())
+                self.assertTrue(torch.equal(tensor.cpu(), wanted[name]), name)
+
+    def test_they_are_those_of_the_host(self):
+        self.check_same(images())
+        self.check_same(images(), last="pad")
+
+    def test_all_types_are_those_of_the_plan(self):
+        for dtype in DTYPES:
+            with self.subTest(dtype):
+                name = str(dtype).removeprefix("torch.")
+                self.check_same(mr.range(20).cast("value", name).batch(8))
+
+    def test_rows_without_a_sample_between_others_are_left_out(self):
+        records = [b'{"x": [1, 2]}', b"damage", b'{"x": []}', b'{"x": [4]}']
+        plan = (mr.memory(records).parse_json(mr.feature("x", int, shape=[-1])).ragged_batch(4)
+                .options(on_damage=mr.on_damage("mask", max_count=9)))
+        self.check_same(plan)
+
+    def test_images_are_channels_last(self):
+        plain = next(iter(images().torch("image", device="cuda")))
+        turned = next(iter(images().torch("image", device="cuda", layout="channels_last")))
+        self.assertEqual(turned.shape, (16, 3, 8, 6))
+        self.assertTrue(turned.is_contiguous(memory_format=torch.channels_last))
+        self.assertTrue(torch.equal(turned, plain.permute(0, 3, 1, 2)))
+
+    def test_a_device_has_many_names(self):
+        last = torch.cuda.device_count() - 1
+        for device in ("cuda", "cuda:0", torch.device("cuda", last), last):
+            tensor = next(iter(mr.range(8).batch(8).torch("value", device=device)))
+            index = 0 if isinstance(device, str) else last
+            self.assertEqual(tensor.device.index, index)
+            self.assertEqual(tensor.tolist(), list(range(8)))
+        self.assertEqual(next(iter(mr.range(8).batch(8).torch("value", device="cpu"))).device.type,
+                         "cpu")
+        with self.assertRaisesRegex(ValueError, "meta"):
+            mr.range(8).batch(8).torch(device="meta")
+
+    def test_a_field_of_a_device_batch_is_taken_by_both_interfaces(self):
+        batch = mr.range(8).batch(8).cuda().next()
+        for tensor in (torch.from_dlpack(batch["value"]), batch.torch("value"),
+                       torch.as_tensor(batch["value"], device="cuda")):
+            self.assertEqual(tensor.data_ptr(), batch["value"].address)
+            self.assertEqual(tensor.tolist(), list(range(8)))
+
+
+class Order(unittest.TestCase):
+    """Work that the GPU comes to late reads the bytes of its batch."""
+
+    def check_late_reads(self, loader):
+        right = []
+        for number, values in enumerate(loader):
+            keep_busy()
+            wanted = torch.arange(number * ROWS, (number + 1) * ROWS, device="cuda")
+            right.append((values == wanted).all())
+            del values, wanted
+        self.assertEqual(len(right), 24)
+        self.assertTrue(torch.stack(right).all().item())
+
+    def make(self):
+        return numbers().torch("value", device="cuda", ring=1, max_device_bytes=THREE,
+                               repeat=False)
+
+    def test_on_the_default_stream(self):
+        self.check_late_reads(self.make())
+
+    def test_on_a_side_stream(self):
+        with torch.cuda.stream(torch.cuda.Stream()):
+            self.check_late_reads(self.make())
+
+    def test_a_stream_that_is_recorded_counts_too(self):
+        side = torch.cuda.Stream()
+        right = []
+        loader = numbers().cuda(ring=1, max_device_bytes=THREE, repeat=False)
+        for number, batch in enumerate(loader):
+            batch.wait_on(side.cuda_stream)
+            values = torch.from_dlpack(batch["value"])
+            with torch.cuda.stream(side):
+                keep_busy()
+                wanted = torch.arange(number * ROWS, (number + 1) * ROWS, device="cuda")
+                right.append((values == wanted).all())
+            batch.record_use(side.cuda_stream)
+            del values, wanted, batch
+        torch.cuda.synchronize()
+        self.assertTrue(torch.stack(right).all().item())
+
+    def test_batches_that_are_held_keep_their_bytes(self):
+        held = list(numbers(8).torch("value", device="cuda", ring=1, repeat=False))
+        gc.collect()
+        for number, values in enumerate(held):
+            self.assertEqual(values[[0, -1]].tolist(), [number * ROWS, (number + 1) * ROWS - 1])
+
+    def test_a_batch_outlives_its_loader(self):
+        loader = numbers(4).torch("value", device="cuda")
+        values = next(iter(loader))
+        loader.close()
+        del loader
+        gc.collect()
+        self.assertEqual(values[-1].item(), ROWS - 1)
+
+
+class Loaders(unittest.TestCase):
+    def shuffled(self, **options):
+        return mr.range(40).global_shuffle().batch(8).options(seed=1).torch(
+            "value", device="cuda", **options)
+
+    def test_epochs_are_those_of_the_host(self):
+        host = mr.range(40).global_shuffle().batch(8).options(seed=1).torch("value")
+        device = self.shuffled()
+        self.assertIsInstance(device, torch.utils.data.DataLoader)
+        self.assertEqual(len(device), 5)
+        for _ in range(2):
+            self.assertEqual([batch.tolist() for batch in device],
+                             [batch.tolist() for batch in host])
+        device.set_epoch(0)
+        host.set_epoch(0)
+        self.assertEqual([batch.tolist() for batch in device], [batch.tolist() for batch in host])
+
+    def test_a_state_goes_on_inside_of_an_epoch(self):
+        whole = [batch.tolist() for batch in self.shuffled()]
+        loader = self.shuffled(ring=3)
+        for step, _ in enumerate(loader, 1):
+            if step == 2:
+                break
+        state = copy.deepcopy(loader.state_dict())
+        for resumed in (self.shuffled(), loader):
+            resumed.load_state_dict(state)
+            self.assertEqual([batch.tolist() for batch in resumed], whole[2:])
+
+    def test_held_batches_are_out_of_budget(self):
+        loader = numbers().torch("value", device="cuda", max_device_bytes="8MiB")
+        held = []
+        with self.assertRaises(mr.OutOfBudget):
+            for batch in loader:
+                held.append(batch)
+                del batch
+        count = len(held)
+        held.clear()
+        self.assertEqual(next(iter(loader))[0].item(), count * ROWS)
+
+
+class Steps(unittest.TestCase):
+    def train(self, batches):
+        torch.manual_seed(0)
+        net = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(3 * 8 * 6, 10)).cuda()
+        optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+        for pictures, labels in batches:
+            logits = net(pictures.cuda().float() / 255)
+            loss = torch.nn.functional.cross_entropy(logits, labels.cuda())
+            optimizer.zero_grad()
+            del pictures, labels  # autograd holds what it needs
+            loss.backward()
+            optimizer.step()
+        return torch.cat([parameter.detach().flatten() for parameter in net.parameters()])
+
+    def test_steps_of_autograd_are_those_on_host_batches(self):
+        plan, keys = images(), ("image", "label")
+        host = self.train(plan.torch(keys, layout="channels_last"))
+        device = self.train(plan.torch(keys, layout="channels_last", device="cuda", ring=1,
+                                       max_device_bytes=30000))
+        torch.testing.assert_close(device, host)
+
+
+class Pinned(unittest.TestCase):
+    def test_tensors_are_pinned(self):
+        self.assertTrue(next(iter(numbers(2).torch("value", pinned=True))).is_pinned())
+        self.assertFalse(next(iter(numbers(2).torch("value"))).is_pinned())
+
+    def test_copies_that_do_not_hold_up_the_host_get_the_bytes(self):
+        loader = numbers().torch("value", pinned=True, prefetch=1, repeat=False)
+        right = []
+        for number, values in enumerate(loader):
+            keep_busy()
+            there = values.to("cuda", non_blocking=True)
+            del values
+            wanted = torch.arange(number * ROWS, (number + 1) * ROWS, device="cuda")
+            right.append((there == wanted).all())
+        self.assertTrue(torch.stack(right).all().item())
+
+    def test_copies_under_way_that_take_the_budget_are_waited_for(self):
+        context = mr.Context(memory_budget="64MiB")  # 8 MiB a batch, with its ids
+        loader = numbers().torch("value", pinned=True, context=context, repeat=False)
+        right = []
+        for number, values in enumerate(loader):
+            keep_busy()
+            there = values.to("cuda", non_blocking=True)
+            del values
+            right.append((there[0] == number * ROWS) & (there[-1] == (number + 1) * ROWS - 1))
+        self.assertEqual(len(right), 24)
+        self.assertTrue(torch.stack(right).all().item())
+
+
+if __name__ == "__main__":
+    unittest.main()
