@@ -27,6 +27,22 @@ size_t DeviceBytes(const Batch& host) {
   return bytes;
 }
 
+// Gives a slab back, unless another has taken it over.
+class SlabHolder {
+ public:
+  SlabHolder(DeviceSlabs& slabs, DeviceSlab slab) : slabs_(&slabs), slab_(slab) {}
+  SlabHolder(const SlabHolder&) = delete;
+  SlabHolder& operator=(const SlabHolder&) = delete;
+  ~SlabHolder() {
+    if (slabs_ != nullptr) slabs_->GiveBack(slab_, {});
+  }
+  void Release() { slabs_ = nullptr; }
+
+ private:
+  DeviceSlabs* slabs_;
+  const DeviceSlab slab_;
+};
+
 absl::Status CancelledError() { return absl::CancelledError("the feed was cancelled"); }
 
 absl::Status CopyError(uint64_t index, const absl::Status& status) {
@@ -65,23 +81,25 @@ DeviceBatchData::DeviceBatchData(std::shared_ptr<BatchCopy> copy_in, DeviceSlab 
 }
 
 DeviceBatchData::~DeviceBatchData() {
-  std::vector<void*> events;
-  {
-    MutexLock lock(mu);
-    for (const auto& [stream, event] : uses) events.push_back(event);
-  }
-  copy->slabs->GiveBack(slab, std::move(events));
+  MutexLock lock(mu);
+  copy->slabs->GiveBack(slab, std::move(use_events));
 }
 
 absl::Status DeviceBatchData::RecordUse(void* stream) {
   DeviceSlabs& slabs = *copy->slabs;
   MutexLock lock(mu);
-  const auto known = std::ranges::find(uses, stream, [](const auto& use) { return use.first; });
-  if (known != uses.end()) return slabs.device().Record(known->second, stream);
+  const auto known = std::ranges::find(use_streams, stream);
+  if (known != use_streams.end()) {
+    return slabs.device().Record(use_events[static_cast<size_t>(known - use_streams.begin())],
+                                 stream);
+  }
+  use_streams.reserve(use_streams.size() + 1);
+  use_events.reserve(use_events.size() + 1);
   MILLRACE_ASSIGN_OR_RETURN(void* const event, slabs.TakeEvent());
   const absl::Status status = slabs.device().Record(event, stream);
   if (status.ok()) {
-    uses.emplace_back(stream, event);
+    use_streams.push_back(stream);
+    use_events.push_back(event);
   } else {
     slabs.GiveBackEvent(event);
   }
@@ -171,19 +189,21 @@ std::optional<absl::StatusOr<std::optional<DeviceBatch>>> Handoff::NextBy(End en
 
 void Handoff::Poll() {
   SettleCopies();
-  LookAhead();
+  LookAhead(ring_);
 }
 
-// REQUIRES: the queue is not empty.
+// Where there is no memory, the batch stays in the queue. REQUIRES: the queue is not empty.
 absl::StatusOr<std::optional<DeviceBatch>> Handoff::Deliver() {
-  if (queue_.front().error.ok()) token_ = queue_.front().data->resume_token;
+  if (!queue_.front().error.ok()) {
+    result_ = queue_.front().error;
+    queue_.pop_front();
+    return *result_;
+  }
+  std::string token = queue_.front().data->resume_token;
+  LookAhead(ring_ + 1);
   const Entry entry = std::move(queue_.front());
   queue_.pop_front();
-  if (!entry.error.ok()) {
-    result_ = entry.error;
-    return entry.error;
-  }
-  LookAhead();
+  token_.swap(token);
   return std::optional<DeviceBatch>(DeviceBatch(entry.data));
 }
 
@@ -251,10 +271,10 @@ std::optional<Handoff::Outcome> Handoff::PipelineNext(End end) {
   return pipeline_->NextFor(*end - std::chrono::steady_clock::now());
 }
 
-// Issues all that can be issued without waiting. An outcome of the pipeline that is no batch is
-// kept for the call that comes to it, or said again then.
-void Handoff::LookAhead() {
-  while (!ended_ && queue_.size() < ring_ && copying_.size() <= ring_) {
+// Issues all that can be issued without waiting, until the queue has `most` entries. An outcome of
+// the pipeline that is no batch is kept for the call that comes to it, or said again then.
+void Handoff::LookAhead(size_t most) {
+  while (!ended_ && queue_.size() < most && copying_.size() <= ring_) {
     if (parked_.has_value()) {
       if (!Issue()) return;
       continue;
@@ -274,52 +294,59 @@ absl::Status Handoff::Take(Outcome outcome) {
   if (absl::IsCancelled(outcome.status()) || IsRetryable(outcome.status())) {
     return outcome.status();
   }
-  ended_ = true;
   queue_.push_back({.error = outcome.status()});
+  ended_ = true;
   return absl::OkStatus();
 }
 
 // Issues the copies of the parked batch; false when the device has no room for it.
 bool Handoff::Issue() {
-  const Batch host = *parked_;
-  absl::StatusOr<std::optional<DeviceSlab>> slab = slabs_->Take(DeviceBytes(host));
+  absl::StatusOr<std::optional<DeviceSlab>> slab = slabs_->Take(DeviceBytes(*parked_));
   if (slab.ok() && !slab->has_value()) return false;
-  parked_.reset();
-  absl::Status status = slab.ok() ? IssueTo(host, **slab) : slab.status();
+  const absl::Status status = slab.ok() ? IssueTo(*parked_, **slab) : slab.status();
   if (!status.ok()) {
+    queue_.push_back({.error = CopyError(parked_->index(), status)});
     ended_ = true;
-    failed_index_ = host.index();
-    queue_.push_back({.error = CopyError(host.index(), status)});
+    failed_index_ = parked_->index();
   }
+  parked_.reset();
   return true;
+}
+
+// Takes over the slab, also where it fails.
+absl::StatusOr<Handoff::Entry> Handoff::MakeEntry(const Batch& host, DeviceSlab slab) {
+  SlabHolder holder(*slabs_, slab);
+  Entry entry;
+  entry.copy = std::make_shared<BatchCopy>(slabs_, host.index());
+  MILLRACE_ASSIGN_OR_RETURN(entry.copy->ready, slabs_->TakeEvent());
+  entry.data = std::make_shared<DeviceBatchData>(entry.copy, slab, host);
+  holder.Release();
+  return entry;
 }
 
 // Copies issued before a call failed may still read the host's slab. When the ready event
 // cannot be recorded behind it, the device is lost or nearly so, and is waited for.
+//
+// What takes memory comes before the copies: behind them the batch must be in both queues.
 absl::Status Handoff::IssueTo(const Batch& host, DeviceSlab slab) {
-  const absl::StatusOr<void*> ready = slabs_->TakeEvent();
-  if (!ready.ok()) {
-    slabs_->GiveBack(slab, {});
-    return ready.status();
-  }
-  const auto copy = std::make_shared<BatchCopy>(slabs_, *ready, host.index());
-  const auto data = std::make_shared<DeviceBatchData>(copy, slab, host);
+  MILLRACE_ASSIGN_OR_RETURN(const Entry entry, MakeEntry(host, slab));
+  copying_.push_back({entry.copy, host});  // its event has passed until it is recorded
+  queue_.push_back(entry);
   Device& device = slabs_->device();
   absl::Status status;
-  for (size_t i = 0; i < data->tensors.size() && status.ok(); ++i) {
-    const DeviceTensorView& tensor = data->tensors[i];
+  for (size_t i = 0; i < entry.data->tensors.size() && status.ok(); ++i) {
+    const DeviceTensorView& tensor = entry.data->tensors[i];
     if (tensor.size_bytes() == 0) continue;
     status = device.Copy(static_cast<std::byte*>(tensor.data), host.tensor(i).data,
                          tensor.size_bytes(), slabs_->copy_stream());
   }
-  const absl::Status recorded = device.Record(copy->ready, slabs_->copy_stream());
-  if (recorded.ok()) {
-    copying_.push_back({copy, host});
-  } else {
+  const absl::Status recorded = device.Record(entry.copy->ready, slabs_->copy_stream());
+  if (!recorded.ok()) {
     device.Synchronize(slabs_->copy_stream()).IgnoreError();
+    copying_.pop_back();
   }
   status.Update(recorded);
-  if (status.ok()) queue_.push_back({.copy = copy, .data = data});
+  if (!status.ok()) queue_.pop_back();
   return status;
 }
 

@@ -30,9 +30,11 @@ namespace millrace::pipeline {
 
 // The copies of one batch. Shared by its host slab's keeper and its DeviceBatch.
 struct BatchCopy {
-  BatchCopy(std::shared_ptr<DeviceSlabs> slabs_in, void* ready_in, uint64_t index_in)
-      : slabs(std::move(slabs_in)), ready(ready_in), index(index_in) {}
-  ~BatchCopy() { slabs->GiveBackEvent(ready); }
+  BatchCopy(std::shared_ptr<DeviceSlabs> slabs_in, uint64_t index_in)
+      : slabs(std::move(slabs_in)), index(index_in) {}
+  ~BatchCopy() {
+    if (ready != nullptr) slabs->GiveBackEvent(ready);
+  }
   BatchCopy(const BatchCopy&) = delete;
   BatchCopy& operator=(const BatchCopy&) = delete;
 
@@ -40,13 +42,14 @@ struct BatchCopy {
   absl::StatusOr<bool> Done() const;
 
   const std::shared_ptr<DeviceSlabs> slabs;
-  void* const ready;     // recorded behind the copies
-  const uint64_t index;  // the number of the batch
+  const uint64_t index;   // the number of the batch
+  void* ready = nullptr;  // recorded behind the copies; constant from then on
 };
 
 // The data that a DeviceBatch is a handle of. It owns its slab and its events of use, and gives
 // them back when the last handle drops.
 struct DeviceBatchData {
+  // Takes over the slab when it succeeds.
   DeviceBatchData(std::shared_ptr<BatchCopy> copy_in, DeviceSlab slab_in, const Batch& host);
   ~DeviceBatchData();
   DeviceBatchData(const DeviceBatchData&) = delete;
@@ -72,8 +75,9 @@ struct DeviceBatchData {
   std::string resume_token;
 
   Mutex mu;
-  // A stream and the event behind its last use.
-  std::vector<std::pair<void*, void*>> uses MILLRACE_GUARDED_BY(mu);
+  // Streams, and of each the event behind its last use.
+  std::vector<void*> use_streams MILLRACE_GUARDED_BY(mu);
+  std::vector<void*> use_events MILLRACE_GUARDED_BY(mu);
 };
 
 // Behind DeviceFeed, whose comments hold for the methods here. Cancel is called by any thread, all
@@ -124,9 +128,10 @@ class Handoff {
   absl::StatusOr<bool> FillQueue(End end);
   absl::StatusOr<bool> TakeNext(End end);
   std::optional<Outcome> PipelineNext(End end);
-  void LookAhead();
+  void LookAhead(size_t most);
   absl::Status Take(Outcome outcome);
   bool Issue();
+  absl::StatusOr<Entry> MakeEntry(const Batch& host, DeviceSlab slab);
   absl::Status IssueTo(const Batch& host, DeviceSlab slab);
   absl::StatusOr<bool> WaitForCopy(End end);
   absl::Status HeldError() const;

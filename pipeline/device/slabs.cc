@@ -81,9 +81,11 @@ void DeviceSlabs::FreeLocked(size_t i) {
   const DeviceSlab slab = RemoveLocked(i);
   if (waited.ok()) device_->Free(slab.memory, copy_stream_);
   allocated_ -= static_cast<int64_t>(slab.bytes);
+  --num_slabs_;
 }
 
 absl::StatusOr<std::optional<DeviceSlab>> DeviceSlabs::AllocateLocked(size_t bytes) {
+  idle_.reserve(num_slabs_ + 1);
   absl::StatusOr<std::byte*> memory = device_->Allocate(bytes, copy_stream_);
   if (absl::IsResourceExhausted(memory.status()) && !idle_.empty()) {
     while (!idle_.empty()) FreeLocked(0);
@@ -91,6 +93,7 @@ absl::StatusOr<std::optional<DeviceSlab>> DeviceSlabs::AllocateLocked(size_t byt
   }
   if (!memory.ok()) return memory.status();
   allocated_ += static_cast<int64_t>(bytes);
+  ++num_slabs_;
   return std::optional<DeviceSlab>(DeviceSlab{*memory, bytes});
 }
 
@@ -129,7 +132,12 @@ void DeviceSlabs::GiveBack(DeviceSlab slab, std::vector<void*> uses) {
 
 absl::StatusOr<void*> DeviceSlabs::TakeEvent() {
   MutexLock lock(mu_);
-  if (events_.empty()) return device_->CreateEvent();
+  if (events_.empty()) {
+    events_.reserve(num_events_ + 1);
+    MILLRACE_ASSIGN_OR_RETURN(void* const made, device_->CreateEvent());
+    ++num_events_;
+    return made;
+  }
   void* const event = events_.back();
   events_.pop_back();
   return event;
