@@ -78,8 +78,8 @@ absl::Status ExpectLost(const absl::Status& status, const PeerLost& expected) {
   return same ? absl::OkStatus() : Fail(status.ToString());
 }
 
-// The steps before the last rank leaves. A rank that is still in one of them would hear of the leave
-// there, and name that step.
+// The steps before the last rank leaves. A rank that is still in one of them would hear of the
+// leave there, and name that step.
 class AllFinished {
  public:
   explicit AllFinished(int size) : size_(size) {}
