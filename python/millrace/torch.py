@@ -34,7 +34,7 @@ def _device_tensor_of(batch: DeviceBatch, name: str) -> torch.Tensor:
         return from_dlpack(batch.tensor(name))
     whole = from_dlpack(batch.whole(name))
     kept = batch.kept(name)
-    return whole if kept is None else whole[torch.from_numpy(kept).to(whole.device)]
+    return whole if kept is None else whole[torch.tensor(kept, device=whole.device)]
 
 
 def _as_it_is(tensor: torch.Tensor) -> torch.Tensor:

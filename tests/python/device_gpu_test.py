@@ -6,6 +6,8 @@ It needs the package, torch and a GPU, and no data:
 """
 import copy
 import gc
+import importlib
+import os
 import unittest
 
 import data
@@ -94,6 +96,38 @@ class Tensors(unittest.TestCase):
                        torch.as_tensor(batch["value"], device="cuda")):
             self.assertEqual(tensor.data_ptr(), batch["value"].address)
             self.assertEqual(tensor.tolist(), list(range(8)))
+
+
+class OtherPackages(unittest.TestCase):
+    """Where they are installed."""
+
+    def field(self):
+        return mr.range(8).batch(8).cuda().next()["value"]
+
+    def imported(self, name):
+        try:
+            return importlib.import_module(name)
+        except ImportError:
+            self.skipTest(f"{name} is not installed")
+
+    def test_cupy_takes_both_interfaces(self):
+        cupy = self.imported("cupy")
+        for array in (cupy.asarray(self.field()), cupy.from_dlpack(self.field())):
+            self.assertEqual((array * 2).tolist(), list(range(0, 16, 2)))
+
+    def test_numba_takes_the_array_interface(self):
+        cuda = self.imported("numba.cuda")
+        array = cuda.as_cuda_array(self.field())
+        self.assertEqual(array.copy_to_host().tolist(), list(range(8)))
+
+    def test_jax_takes_dlpack(self):
+        os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
+        jax = self.imported("jax")
+        if jax.default_backend() != "gpu":
+            self.skipTest("jax finds no GPU")
+        field = mr.range(8).cast("value", "int32").batch(8).cuda().next()["value"]
+        array = jax.dlpack.from_dlpack(field)
+        self.assertEqual((array * 2).tolist(), list(range(0, 16, 2)))
 
 
 class Order(unittest.TestCase):
