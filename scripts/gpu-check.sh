@@ -96,10 +96,11 @@ sanitizer() {
 
 shards() {
   [ -n "$images" ] || { echo "no --images" && return 77; }
-  rm -rf "$scratch" && mkdir -p "$scratch/files" || return 1
-  "$here/bin/millrace" records convert --from images --images "$images" --out "$scratch/shards" \
-    --shards 8 --prefix images && mkdir "$scratch/files/all" &&
-    tar -C "$scratch/files/all" --strip-components=1 --no-same-owner -xf "$images"
+  rm -rf "$scratch" && mkdir -p "$scratch/files/all" || return 1
+  # Unpacked by tar: Millrace reads tars of images with libarchive, which may not be there.
+  tar -C "$scratch/files/all" --strip-components=1 --no-same-owner -xf "$images" &&
+    "$here/bin/millrace" records convert --from images --images "$scratch/files" \
+      --out "$scratch/shards" --shards 8 --prefix images
 }
 
 have_shards() { [ -d "$scratch/shards" ] || { echo "no shards" && return 77; }; }
@@ -144,15 +145,18 @@ best_step_us() {
   echo "${best:-19000}"
 }
 
-# The same by the Python package, beside PyTorch's DataLoader.
+# The same by the Python package, beside PyTorch's DataLoader, in batches of one size: all images, a
+# half of them, and so on.
 torch_feed() {
   have_shards && have_torch || return
-  local loader threads
+  local loader threads count batch
+  count=$(find "$scratch/files/all" -type f | wc -l)
+  batch=$((count / ((count + 255) / 256)))
   for threads in 4 8 "$(nproc)"; do
     for loader in millrace data_loader; do
       PYTHONPATH=$here/python python3 "$here/peers/torch_feed.py" "$loader" "$scratch" \
-        --plan "$here/plans/train.pbtxt" --threads "$threads" --step-us "$(best_step_us)" ||
-        return 1
+        --plan "$here/plans/train.pbtxt" --threads "$threads" --batch "$batch" \
+        --step-us $(($(best_step_us) * batch / 128)) || return 1
     done
   done
 }

@@ -3,14 +3,16 @@
 
 Both make float32 batches of random crops of 224 x 224, flipped and normalised, of the same images.
 Without a step the program waits for the bytes alone. With one, a kernel stands for it that spins
-for `--step-us`; the wait is the share of the GPU's time in which no step ran. The host runs two
-steps ahead at most, as a trainer that looks at its loss does. Prints lines "NAME VALUE UNIT".
+for `--step-us`; the utilisation is the rate beside that of the same steps on one batch that stays
+on the GPU. The host runs two steps ahead at most, as a trainer that looks at its loss does. Prints
+lines "NAME VALUE UNIT".
 
   FOLDER/shards  TFRecord shards of the images, for Millrace
   FOLDER/files   the JPEG files in folders of classes, for DataLoader
 """
 
 import argparse
+import itertools
 import pathlib
 import time
 from collections import deque
@@ -34,7 +36,7 @@ def millrace(options):
 
 
 def data_loader(options):
-    from torch.utils.data import DataLoader
+    from torch.utils.data import DataLoader, RandomSampler
     from torchvision.datasets import ImageFolder
     from torchvision.io import ImageReadMode, decode_image, read_file
     from torchvision.transforms import v2
@@ -48,12 +50,12 @@ def data_loader(options):
             v2.RandomHorizontalFlip(), v2.ToDtype(torch.float32, scale=True),
             v2.Normalize([mean / 255 for mean in loaders.MEAN],
                          [dev / 255 for dev in loaders.STDDEV])]))
-    batches = DataLoader(images, options.batch, shuffle=True, drop_last=True, pin_memory=True,
-                         num_workers=options.threads, persistent_workers=True, prefetch_factor=4)
-    while True:
-        for pictures, labels in batches:
-            yield (pictures.to("cuda", non_blocking=True),
-                   labels.to("cuda", non_blocking=True))
+    # One epoch is longer than a run: between two of them its workers would have nothing ready.
+    order = RandomSampler(images, replacement=True, num_samples=1 << 24)
+    batches = DataLoader(images, options.batch, sampler=order, pin_memory=True,
+                         num_workers=options.threads, prefetch_factor=4)
+    for pictures, labels in batches:
+        yield pictures.to("cuda", non_blocking=True), labels.to("cuda", non_blocking=True)
 
 
 def cycles_per_us():
@@ -68,7 +70,7 @@ def cycles_per_us():
 
 
 def run(batches, seconds, step_us, clock):
-    """Returns images per second, and the share of the time in which the GPU had no step."""
+    """Returns images per second."""
     ends = deque()
 
     def step():
@@ -84,12 +86,11 @@ def run(batches, seconds, step_us, clock):
 
     for _ in range(WARM_UP_STEPS):
         step()
-    first, steps, images, begin = ends[-1], 0, 0, time.perf_counter()
+    first, images, begin = ends[-1], 0, time.perf_counter()
     while time.perf_counter() - begin < seconds:
-        images, steps = images + step(), steps + 1
+        images += step()
     ends[-1].synchronize()
-    gpu_us = first.elapsed_time(ends[-1]) * 1e3
-    return images / (gpu_us / 1e6), 1 - steps * step_us / gpu_us
+    return images / (first.elapsed_time(ends[-1]) / 1e3)
 
 
 def main():
@@ -105,12 +106,16 @@ def main():
     clock = cycles_per_us()
     name = f"{options.loader}.threads_{options.threads}.batch_{options.batch}"
     batches = {"millrace": millrace, "data_loader": data_loader}[options.loader](options)
-    rate, _ = run(batches, options.seconds, 0, clock)
+    print(f"{name}.rate {run(batches, options.seconds, 0, clock):.0f} images/s")
+    if not options.step_us:
+        return
+    resident = itertools.repeat(next(batches))
+    most = run(resident, options.seconds / 2, options.step_us, clock)
+    rate = run(batches, options.seconds, options.step_us, clock)
+    name += f".step_{options.step_us:.0f}us"
     print(f"{name}.rate {rate:.0f} images/s")
-    if options.step_us:
-        rate, wait = run(batches, options.seconds, options.step_us, clock)
-        print(f"{name}.step_{options.step_us:.0f}us.rate {rate:.0f} images/s")
-        print(f"{name}.step_{options.step_us:.0f}us.wait {100 * wait:.2f} %")
+    print(f"{name}.resident {most:.0f} images/s")
+    print(f"{name}.utilisation {100 * rate / most:.2f} %")
 
 
 if __name__ == "__main__":
