@@ -60,7 +60,9 @@ absl::Status FindDevices(const LoadedLibrary& library, Driver& driver) {
   MILLRACE_RETURN_IF_ERROR(
       library.Find("cuDevicePrimaryCtxRelease_v2", driver.primary_ctx_release));
   MILLRACE_RETURN_IF_ERROR(library.Find("cuCtxPushCurrent_v2", driver.ctx_push_current));
-  return library.Find("cuCtxPopCurrent_v2", driver.ctx_pop_current);
+  MILLRACE_RETURN_IF_ERROR(library.Find("cuCtxPopCurrent_v2", driver.ctx_pop_current));
+  return library.Find("cuThreadExchangeStreamCaptureMode",
+                      driver.thread_exchange_stream_capture_mode);
 }
 
 absl::Status FindMemory(const LoadedLibrary& library, Driver& driver) {

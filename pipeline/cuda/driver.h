@@ -29,6 +29,7 @@ struct Driver {
   DevicePrimaryCtxRelease* primary_ctx_release = nullptr;
   CtxPushCurrent* ctx_push_current = nullptr;
   CtxPopCurrent* ctx_pop_current = nullptr;
+  ThreadExchangeStreamCaptureMode* thread_exchange_stream_capture_mode = nullptr;
   MemAlloc* mem_alloc = nullptr;
   MemFree* mem_free = nullptr;
   MemAllocAsync* mem_alloc_async = nullptr;

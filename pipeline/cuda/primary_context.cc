@@ -20,6 +20,7 @@ absl::Status CheckOrdinal(const Driver& driver, int ordinal) {
 
 absl::StatusOr<std::shared_ptr<const PrimaryContext>> PrimaryContext::Retain(
     std::shared_ptr<const Driver> driver, int ordinal) {
+  const RelaxedCapture relaxed(*driver);
   MILLRACE_RETURN_IF_ERROR(CheckOrdinal(*driver, ordinal));
   DeviceHandle device = 0;
   MILLRACE_RETURN_IF_ERROR(ToStatus(*driver, driver->device_get(&device, ordinal), "cuDeviceGet"));
@@ -32,10 +33,23 @@ absl::StatusOr<std::shared_ptr<const PrimaryContext>> PrimaryContext::Retain(
 
 // Fails only when the device is lost, or while the process is being torn down and the driver has
 // freed everything already.
-PrimaryContext::~PrimaryContext() { static_cast<void>(driver_->primary_ctx_release(device_)); }
+PrimaryContext::~PrimaryContext() {
+  const RelaxedCapture relaxed(*driver_);
+  static_cast<void>(driver_->primary_ctx_release(device_));
+}
+
+// Where it fails, the thread's mode is as it was, and the calls that follow say what is wrong.
+RelaxedCapture::RelaxedCapture(const Driver& driver)
+    : driver_(driver),
+      is_exchanged_(driver.thread_exchange_stream_capture_mode(&mode_) == Result::kSuccess) {}
+
+RelaxedCapture::~RelaxedCapture() {
+  if (is_exchanged_) static_cast<void>(driver_.thread_exchange_stream_capture_mode(&mode_));
+}
 
 CurrentContext::CurrentContext(const PrimaryContext& context)
     : driver_(context.driver()),
+      relaxed_(driver_),
       status_(ToStatus(driver_, driver_.ctx_push_current(context.handle()), "cuCtxPushCurrent")) {}
 
 CurrentContext::~CurrentContext() {

@@ -39,7 +39,25 @@ class PrimaryContext {
   const ContextHandle handle_;
 };
 
-// Makes a context the thread's current one, and in the end the one before it again.
+// Lets the thread call the driver while a CUDA graph is captured. The usual mode of a capture,
+// "global", forbids every thread of the process the calls that may wait, such as a query of an
+// event, and such a call ends the capture with an error. None of ours is work that a graph records,
+// so the thread's mode is relaxed, and in the end the one before again.
+class RelaxedCapture {
+ public:
+  explicit RelaxedCapture(const Driver& driver);
+  ~RelaxedCapture();
+  RelaxedCapture(const RelaxedCapture&) = delete;
+  RelaxedCapture& operator=(const RelaxedCapture&) = delete;
+
+ private:
+  const Driver& driver_;
+  CaptureMode mode_ = CaptureMode::kRelaxed;  // the mode before
+  const bool is_exchanged_;
+};
+
+// Makes a context the thread's current one, and in the end the one before it again. The thread may
+// call the driver meanwhile, also during a capture.
 class CurrentContext {
  public:
   explicit CurrentContext(const PrimaryContext& context);
@@ -51,6 +69,7 @@ class CurrentContext {
 
  private:
   const Driver& driver_;
+  const RelaxedCapture relaxed_;
   const absl::Status status_;
 };
 

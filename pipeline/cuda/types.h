@@ -30,6 +30,12 @@ enum class Result : int {  // CUresult
   kInvalidHandle = 400,
   kNotReady = 600,
   kLaunchFailed = 719,
+  kStreamCaptureUnsupported = 900,
+};
+
+enum class CaptureMode : int {  // CUstreamCaptureMode
+  kGlobal = 0,
+  kRelaxed = 2,
 };
 
 enum class DeviceAttribute : int { kMemoryPoolsSupported = 115 };  // CUdevice_attribute
@@ -52,6 +58,7 @@ using DevicePrimaryCtxRetain = Result(ContextHandle* context, DeviceHandle devic
 using DevicePrimaryCtxRelease = Result(DeviceHandle device);
 using CtxPushCurrent = Result(ContextHandle context);
 using CtxPopCurrent = Result(ContextHandle* context);
+using ThreadExchangeStreamCaptureMode = Result(CaptureMode* mode);
 using MemAlloc = Result(Address* memory, size_t bytes);
 using MemFree = Result(Address memory);
 using MemAllocAsync = Result(Address* memory, size_t bytes, StreamHandle stream);

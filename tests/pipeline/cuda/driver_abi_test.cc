@@ -37,6 +37,7 @@ MILLRACE_SAME_CALL(DevicePrimaryCtxRetain);
 MILLRACE_SAME_CALL(DevicePrimaryCtxRelease);
 MILLRACE_SAME_CALL(CtxPushCurrent);
 MILLRACE_SAME_CALL(CtxPopCurrent);
+MILLRACE_SAME_CALL(ThreadExchangeStreamCaptureMode);
 MILLRACE_SAME_CALL(MemAlloc);
 MILLRACE_SAME_CALL(MemFree);
 MILLRACE_SAME_CALL(MemAllocAsync);
@@ -69,6 +70,9 @@ static_assert(Is(Result::kInvalidContext, CUDA_ERROR_INVALID_CONTEXT));
 static_assert(Is(Result::kInvalidHandle, CUDA_ERROR_INVALID_HANDLE));
 static_assert(Is(Result::kNotReady, CUDA_ERROR_NOT_READY));
 static_assert(Is(Result::kLaunchFailed, CUDA_ERROR_LAUNCH_FAILED));
+static_assert(Is(Result::kStreamCaptureUnsupported, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED));
+static_assert(Is(CaptureMode::kGlobal, CU_STREAM_CAPTURE_MODE_GLOBAL));
+static_assert(Is(CaptureMode::kRelaxed, CU_STREAM_CAPTURE_MODE_RELAXED));
 static_assert(Is(DeviceAttribute::kMemoryPoolsSupported,
                  CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED));
 static_assert(kMemHostAllocPortable == CU_MEMHOSTALLOC_PORTABLE);
@@ -92,6 +96,8 @@ TEST(DriverAbi, VersionedNamesAreThoseOfTheHeader) {
   EXPECT_EQ(std::string_view(MILLRACE_NAME_OF(cuEventDestroy)), "cuEventDestroy_v2");
   EXPECT_EQ(std::string_view(MILLRACE_NAME_OF(cuStreamCreate)), "cuStreamCreate");
   EXPECT_EQ(std::string_view(MILLRACE_NAME_OF(cuMemHostAlloc)), "cuMemHostAlloc");
+  EXPECT_EQ(std::string_view(MILLRACE_NAME_OF(cuThreadExchangeStreamCaptureMode)),
+            "cuThreadExchangeStreamCaptureMode");
 }
 #undef MILLRACE_NAME_OF
 #undef MILLRACE_TEXT_OF

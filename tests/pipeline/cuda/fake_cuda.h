@@ -23,6 +23,7 @@ struct FakeCuda {
   decltype(fake_cuda_calls)* calls = nullptr;
   decltype(fake_cuda_fail)* fail = nullptr;
   decltype(fake_cuda_lose)* lose = nullptr;
+  decltype(fake_cuda_capture)* capture = nullptr;
   decltype(fake_cuda_misuses)* misuses = nullptr;
   decltype(fake_cuda_reset)* reset = nullptr;
   cuda::Result (*get_current)(cuda::ContextHandle*) = nullptr;
@@ -37,6 +38,7 @@ inline const FakeCuda& TheFakeCuda() {
     EXPECT_TRUE(library->Find("fake_cuda_calls", found.calls).ok());
     EXPECT_TRUE(library->Find("fake_cuda_fail", found.fail).ok());
     EXPECT_TRUE(library->Find("fake_cuda_lose", found.lose).ok());
+    EXPECT_TRUE(library->Find("fake_cuda_capture", found.capture).ok());
     EXPECT_TRUE(library->Find("fake_cuda_misuses", found.misuses).ok());
     EXPECT_TRUE(library->Find("fake_cuda_reset", found.reset).ok());
     EXPECT_TRUE(library->Find("cuCtxGetCurrent", found.get_current).ok());
@@ -50,12 +52,13 @@ class FakeCudaTest : public testing::Test {
  protected:
   void SetUp() override {
     fake_.lose(0);
+    fake_.capture(0);
     fake_.reset();
     ASSERT_EQ(fake_.live(nullptr), 0);
   }
   void TearDown() override {
-    for (const char* kind :
-         {"memory", "host_memory", "streams", "events", "context_0", "context_1", "pushed"}) {
+    for (const char* kind : {"memory", "host_memory", "streams", "events", "context_0", "context_1",
+                             "pushed", "relaxed"}) {
       EXPECT_EQ(fake_.live(kind), 0) << kind;
     }
     EXPECT_EQ(fake_.misuses(), 0);

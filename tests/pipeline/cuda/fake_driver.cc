@@ -12,6 +12,7 @@
 #include <mutex>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "pipeline/cuda/types.h"
@@ -38,7 +39,11 @@ constexpr size_t kAlignment = 256;
 constexpr size_t kPage = 4096;
 constexpr int kDefaultVersion = 12040;
 constexpr const char* kKinds[] = {"memory",    "host_memory", "streams", "events",
-                                  "context_0", "context_1",   "pushed"};
+                                  "context_0", "context_1",   "pushed",  "relaxed"};
+// Those that a capture in mode "global" forbids to every thread whose mode is not relaxed.
+constexpr const char* kForbiddenInCaptures[] = {"cuMemAlloc",          "cuMemFree",
+                                                "cuMemHostAlloc",      "cuMemFreeHost",
+                                                "cuStreamSynchronize", "cuEventQuery"};
 constexpr char kFresh = '\xA5';  // what new memory holds
 
 struct Block {
@@ -58,6 +63,9 @@ struct State {
   std::map<std::string, int64_t> calls;
   std::map<std::string, std::map<int64_t, Result>> failures;  // by the number of the call
   Result lost = Result::kSuccess;
+  bool captures = false;     // true while a graph is captured
+  int64_t relaxed = 0;       // threads whose mode is relaxed
+  int64_t recorded_on = -1;  // the stream of the last cuEventRecord
 };
 
 State& state() {
@@ -66,6 +74,7 @@ State& state() {
 }
 
 thread_local std::vector<ContextHandle> pushed_contexts;
+thread_local CaptureMode capture_mode = CaptureMode::kGlobal;
 
 ContextHandle Current() { return pushed_contexts.empty() ? nullptr : pushed_contexts.back(); }
 
@@ -90,8 +99,10 @@ class Call {
       failure_ = failure->second;
       failures.erase(failure);
     }
+    if (IsForbidden(function)) failure_ = Misused(Result::kStreamCaptureUnsupported);
   }
 
+  bool is_forbidden() const { return failure_ == Result::kStreamCaptureUnsupported; }
   bool fails() const { return failure_ != Result::kSuccess; }
   Result failure() const { return failure_; }
 
@@ -102,6 +113,11 @@ class Call {
   }
 
  private:
+  static bool IsForbidden(const std::string& function) {
+    return state().captures && capture_mode != CaptureMode::kRelaxed &&
+           std::ranges::find(kForbiddenInCaptures, function) != std::end(kForbiddenInCaptures);
+  }
+
   const std::lock_guard<std::mutex> lock_;
   Result failure_;
 };
@@ -153,6 +169,7 @@ Result Allocate(const char* function, Address* memory, size_t bytes, StreamHandl
 
 Result Free(const char* function, Address memory, StreamHandle stream) {
   const Call call(function);
+  if (call.is_forbidden()) return call.failure();
   if (!IsStream(stream)) return call.Misused(Result::kInvalidHandle);
   if (!FreeBlock(state().memory, memory)) return call.Misused(Result::kInvalidValue);
   return call.failure();
@@ -216,6 +233,8 @@ constexpr ErrorWords kErrors[] = {
     {Result::kInvalidHandle, "CUDA_ERROR_INVALID_HANDLE", "invalid resource handle"},
     {Result::kNotReady, "CUDA_ERROR_NOT_READY", "device not ready"},
     {Result::kLaunchFailed, "CUDA_ERROR_LAUNCH_FAILED", "unspecified launch failure"},
+    {Result::kStreamCaptureUnsupported, "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED",
+     "operation not permitted when stream is capturing"},
 };
 
 const ErrorWords* WordsOf(Result error) {
@@ -232,6 +251,7 @@ int64_t LiveOf(const std::string& kind) {
   if (kind == "context_0") return s.contexts[0].retained;
   if (kind == "context_1") return s.contexts[1].retained;
   if (kind == "pushed") return s.pushed;
+  if (kind == "relaxed") return s.relaxed;
   return -1;
 }
 
@@ -348,6 +368,16 @@ EXPORTED Result cuCtxGetCurrent(ContextHandle* context) {
   return Result::kSuccess;
 }
 
+// Leaving the relaxed mode is giving it back.
+EXPORTED Result cuThreadExchangeStreamCaptureMode(CaptureMode* mode) {
+  const Call call("cuThreadExchangeStreamCaptureMode");
+  if (call.fails() && capture_mode != CaptureMode::kRelaxed) return call.failure();
+  std::swap(*mode, capture_mode);
+  if (*mode == CaptureMode::kRelaxed) --state().relaxed;
+  if (capture_mode == CaptureMode::kRelaxed) ++state().relaxed;
+  return call.failure();
+}
+
 EXPORTED Result cuMemAlloc_v2(Address* memory, size_t bytes) {
   return Allocate("cuMemAlloc", memory, bytes, nullptr);
 }
@@ -378,6 +408,7 @@ EXPORTED Result cuMemHostGetFlags(unsigned int* flags, void* memory) {
 
 EXPORTED Result cuMemFreeHost(void* memory) {
   const Call call("cuMemFreeHost");
+  if (call.is_forbidden()) return call.failure();
   if (!FreeBlock(state().host_memory, AsAddress(memory))) {
     return call.Misused(Result::kInvalidValue);
   }
@@ -459,6 +490,7 @@ EXPORTED Result cuEventRecord(EventHandle event, StreamHandle stream) {
   if (state().events.count(event) == 0 || !IsStream(stream)) {
     return call.Misused(Result::kInvalidHandle);
   }
+  state().recorded_on = static_cast<int64_t>(reinterpret_cast<intptr_t>(stream));
   const ContextHandle of_stream = IsDefault(stream) ? Current() : stream->context;
   return event->context == of_stream ? Result::kSuccess : call.Misused(Result::kInvalidHandle);
 }
@@ -491,6 +523,16 @@ EXPORTED void fake_cuda_fail(const char* function, int nth, int code) {
 EXPORTED void fake_cuda_lose(int code) {
   const std::lock_guard<std::mutex> lock(state().mu);
   state().lost = static_cast<Result>(code);
+}
+
+EXPORTED void fake_cuda_capture(int captures) {
+  const std::lock_guard<std::mutex> lock(state().mu);
+  state().captures = captures != 0;
+}
+
+EXPORTED int64_t fake_cuda_recorded_on(void) {
+  const std::lock_guard<std::mutex> lock(state().mu);
+  return state().recorded_on;
 }
 
 EXPORTED int64_t fake_cuda_misuses(void) {

@@ -17,7 +17,8 @@ extern "C" {
 
 // How many of a kind are live: "memory" and "host_memory" (allocations), "streams", "events",
 // "context_0" and "context_1" (retains of a device's context without their release), "pushed"
-// (contexts that threads have pushed and not popped). NULL: all together; another name: -1.
+// (contexts that threads have pushed and not popped), "relaxed" (threads that may make every call
+// during a capture). NULL: all together; another name: -1.
 int64_t fake_cuda_live(const char* kind);
 
 // How often the function of libcuda was called, such as "cuStreamCreate"; names without "_v2".
@@ -30,9 +31,16 @@ void fake_cuda_fail(const char* function, int nth, int code);
 // From now on every call fails with that error, as on a device that is lost; 0 heals it.
 void fake_cuda_lose(int code);
 
+// From now on a CUDA graph is captured, in mode "global"; 0: no longer. Calls that may wait are
+// misuses then in every thread that is not relaxed.
+void fake_cuda_capture(int captures);
+
+// The stream on which an event was recorded last; -1: none was.
+int64_t fake_cuda_recorded_on(void);
+
 // How many calls a driver would not have survived: of handles that are not live, outside of an
-// allocation, without a current context; and how often a context ended with something live in it,
-// on a device that is not lost.
+// allocation, without a current context, in a capture; and how often a context ended with something
+// live in it, on a device that is not lost.
 int64_t fake_cuda_misuses(void);
 
 // Forgets the calls, failures and misuses so far.

@@ -80,6 +80,35 @@ TEST_F(PrimaryContextTest, CurrentContextIsTheOneBeforeAgain) {
   EXPECT_EQ(Current(), nullptr);
 }
 
+TEST_F(PrimaryContextTest, ThreadMayCallDuringACaptureOfAnother) {
+  const auto zero = Retained(0);
+  fake_.capture(1);
+  void* memory = nullptr;
+  {
+    const CurrentContext outer(*zero);
+    { const CurrentContext inner(*zero); }
+    EXPECT_EQ(fake_.live("relaxed"), 1);
+    EXPECT_EQ(driver_->mem_host_alloc(&memory, 1, kMemHostAllocPortable), Result::kSuccess);
+  }
+  EXPECT_EQ(fake_.live("relaxed"), 0);
+  EXPECT_EQ(driver_->mem_free_host(memory), Result::kStreamCaptureUnsupported);
+  EXPECT_EQ(fake_.misuses(), 1);
+  fake_.capture(0);
+  EXPECT_EQ(driver_->mem_free_host(memory), Result::kSuccess);
+  fake_.reset();
+}
+
+TEST_F(PrimaryContextTest, ModeThatCannotBeExchangedIsNotExchangedBack) {
+  const auto zero = Retained(0);
+  Fail("cuThreadExchangeStreamCaptureMode", Result::kInvalidValue);
+  {
+    const CurrentContext current(*zero);
+    EXPECT_TRUE(current.status().ok()) << current.status();
+    EXPECT_EQ(fake_.live("relaxed"), 0);
+  }
+  EXPECT_EQ(fake_.live("relaxed"), 0);
+}
+
 TEST_F(PrimaryContextTest, ContextThatCannotBePushedIsNotPopped) {
   const auto zero = Retained(0), one = Retained(1);
   const CurrentContext outer(*zero);

@@ -98,6 +98,15 @@ TEST_F(CudaFeedTest, DeviceHasTheBytesOfTheHost) {
   }
 }
 
+TEST_F(CudaFeedTest, FeedRunsWhileAnotherThreadCapturesAGraph) {
+  fake_.capture(1);
+  const Fed fed = FeedAll(kNumbers, 0, 0);
+  EXPECT_TRUE(fed.end.ok()) << fed.end;
+  EXPECT_EQ(fed.right, 32);
+  EXPECT_EQ(fake_.misuses(), 0);
+  fake_.capture(0);
+}
+
 TEST_F(CudaFeedTest, FeedOfAPlanPageLocksItsBatchesForItsDevice) {
   OpenOptions options;
   options.pinned_for = 0;
@@ -211,8 +220,9 @@ TEST_F(CudaFeedTest, EachFailedCallIsReportedOrChangesNothing) {
       EXPECT_TRUE(fails(function, error, 1)) << function;
     }
     for (const int nth : {2, 5}) EXPECT_TRUE(fails("cuMemcpyHtoDAsync", error, nth));
-    for (const char* function : {"cuMemFreeAsync", "cuEventDestroy", "cuStreamDestroy",
-                                 "cuDevicePrimaryCtxRelease", "cuCtxPopCurrent"}) {
+    for (const char* function :
+         {"cuThreadExchangeStreamCaptureMode", "cuMemFreeAsync", "cuEventDestroy",
+          "cuStreamDestroy", "cuDevicePrimaryCtxRelease", "cuCtxPopCurrent"}) {
       EXPECT_FALSE(fails(function, error, 1)) << function;
     }
   }
