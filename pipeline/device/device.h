@@ -52,7 +52,7 @@ class Device {
   // `event` passes when the work issued on `stream` so far is done. Recording it again moves it;
   // waits issued before the move stay with the old place.
   virtual absl::Status Record(void* event, void* stream) = 0;
-  // True if `event` has passed; an error if the work before it failed.
+  // True if `event` has passed; an error if the work before it failed, or the driver does not say.
   virtual absl::StatusOr<bool> Query(void* event) = 0;
   // Work issued on `stream` from now on runs only after `event` has passed.
   virtual absl::Status Wait(void* stream, void* event) = 0;

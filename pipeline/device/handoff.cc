@@ -207,11 +207,13 @@ absl::StatusOr<std::optional<DeviceBatch>> Handoff::Deliver() {
   return std::optional<DeviceBatch>(DeviceBatch(entry.data));
 }
 
-// Gives back host slabs whose copies are done, and finds copies that failed.
+// Gives back host slabs whose copies are done, and finds copies that failed. A copy that cannot be
+// queried may still read its slab.
 void Handoff::SettleCopies() {
   while (!copying_.empty()) {
     const absl::StatusOr<bool> done = copying_.front().copy->Done();
     if (done.ok() && !*done) return;
+    if (!done.ok()) slabs_->device().Synchronize(slabs_->copy_stream()).IgnoreError();
     const Copying copying = std::move(copying_.front());
     copying_.pop_front();
     if (!done.ok()) Fail(*copying.copy, done.status());

@@ -48,11 +48,10 @@ bool DeviceSlabs::RoomLocked(size_t bytes) const {
   return allocated_ == 0 || allocated_ + static_cast<int64_t>(bytes) <= max_bytes_;
 }
 
-// A query that fails says that the device is lost, and then no event holds anything up.
 bool DeviceSlabs::PassedLocked(Idle& idle) {
   while (!idle.uses.empty()) {
     const absl::StatusOr<bool> passed = device_->Query(idle.uses.back());
-    if (passed.ok() && !*passed) return false;
+    if (!passed.ok() || !*passed) return false;
     events_.push_back(idle.uses.back());
     idle.uses.pop_back();
   }
@@ -60,13 +59,12 @@ bool DeviceSlabs::PassedLocked(Idle& idle) {
 }
 
 absl::Status DeviceSlabs::WaitLocked(Idle& idle) {
-  absl::Status status;
-  for (void* event : idle.uses) {
-    status.Update(device_->Wait(copy_stream_, event));
-    events_.push_back(event);
+  while (!idle.uses.empty()) {
+    MILLRACE_RETURN_IF_ERROR(device_->Wait(copy_stream_, idle.uses.back()));
+    events_.push_back(idle.uses.back());
+    idle.uses.pop_back();
   }
-  idle.uses.clear();
-  return status;
+  return absl::OkStatus();
 }
 
 DeviceSlab DeviceSlabs::RemoveLocked(size_t i) {
@@ -78,6 +76,7 @@ DeviceSlab DeviceSlabs::RemoveLocked(size_t i) {
 // When the wait cannot be issued the device is lost, and its memory goes with it.
 void DeviceSlabs::FreeLocked(size_t i) {
   const absl::Status waited = WaitLocked(idle_[i]);
+  for (void* event : idle_[i].uses) events_.push_back(event);
   const DeviceSlab slab = RemoveLocked(i);
   if (waited.ok()) device_->Free(slab.memory, copy_stream_);
   allocated_ -= static_cast<int64_t>(slab.bytes);

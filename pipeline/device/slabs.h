@@ -73,9 +73,11 @@ class DeviceSlabs {
   DeviceSlabs(std::shared_ptr<Device> device, void* copy_stream, int ring, int64_t max_bytes);
 
   bool RoomLocked(size_t bytes) const MILLRACE_REQUIRES(mu_);
-  // Takes the events that have passed from `idle`; true if none is left.
+  // Takes the events that have passed from `idle`; true if none is left. A query that fails does
+  // not say that an event has passed.
   bool PassedLocked(Idle& idle) MILLRACE_REQUIRES(mu_);
-  // Makes the copy stream wait for the slab's uses.
+  // Makes the copy stream wait for the slab's uses. Where that fails, the slab keeps those that are
+  // not waited for.
   absl::Status WaitLocked(Idle& idle) MILLRACE_REQUIRES(mu_);
   DeviceSlab RemoveLocked(size_t i) MILLRACE_REQUIRES(mu_);
   void FreeLocked(size_t i) MILLRACE_REQUIRES(mu_);
