@@ -226,12 +226,13 @@ class Loader:
                 raise RuntimeError("another `for` has begun on this loader: it has one position")
             try:
                 batch = self.next()
+                delivered = [] if batch is None else [deliver(batch)]
             except BaseException:  # such as OutOfBudget: the next `for` goes on here
                 self._resumed = True
                 raise
             if batch is None:
                 return
-            yield deliver(batch)
+            yield delivered.pop()  # it is the program's alone
             if batch.ends_epoch and not self._one_pass:
                 return
 

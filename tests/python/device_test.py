@@ -277,6 +277,20 @@ class Loaders(unittest.TestCase):
         held.clear()
         self.assertEqual(next(iter(loader)).index, count)
 
+    def test_a_batch_that_cannot_be_delivered_is_left_out(self):
+        records = [b"damage" if i == 1 else b'{"x": %d}' % i for i in range(12)]
+        plan = (mr.memory(records).parse_json(mr.feature("x", int)).batch(4)
+                .options(on_damage=mr.on_damage("mask", max_count=9)))
+        loader = plan.cuda("x", last="trim", repeat=False)
+        with self.assertRaisesRegex(BufferError, "between others"):
+            next(iter(loader))
+        self.assertEqual([read(field).tolist() for field in loader],
+                         [[4, 5, 6, 7], [8, 9, 10, 11]])
+
+    def test_a_field_is_held_by_the_program_alone(self):
+        iterator = iter(shuffled().cuda("value"))
+        self.assertEqual(sys.getrefcount(next(iterator)), 1)
+
     def test_pinned_batches_of_the_host_are_the_same(self):
         with shuffled().numpy("value", pinned=True) as loader:
             self.assertEqual([batch.tolist() for batch in loader], self.epoch(0))
