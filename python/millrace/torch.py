@@ -1,13 +1,14 @@
 """Batches for PyTorch."""
 from __future__ import annotations
 
+import time
 from typing import Any, Iterator, Optional, Union
 
 import torch
 from torch.utils.data import DataLoader, IterableDataset
 from torch.utils.dlpack import from_dlpack
 
-from ._copies import Copies
+from . import _copies
 from ._sinks import gather
 from .batch import Batch
 from .device import DeviceBatch, DeviceLoader
@@ -69,23 +70,23 @@ class _Tensors(Loader):
 class _PinnedTensors(_Tensors):
     """A loader whose batches are tensors in page-locked memory."""
 
-    def __init__(self, *arguments: Any, **options: Any) -> None:
-        super().__init__(*arguments, pinned=True, **options)
-        self._copies = Copies()
-
     def next(self, timeout: Optional[float] = None) -> Optional[Any]:
-        """As Loader.next. Copies that were not awaited may hold all of the memory budget."""
+        """As Loader.next. Copies that were not awaited may hold all of the memory budget; where they
+        still do when the time has passed, OutOfBudget is raised."""
+        end = None if timeout is None else time.monotonic() + timeout
         while True:
             try:
                 return super().next(timeout)
             except OutOfBudget as error:
-                if not error.retryable or not self._copies.wait():
+                if not error.retryable or not _copies.wait_for_one(end):
                     raise
+            if end is not None:
+                timeout = max(0.0, end - time.monotonic())
 
     def _tensor(self, batch: Any, name: str) -> torch.Tensor:
         if batch.has_gaps:
             return tensor_of(batch, name)  # a copy, which is not page-locked
-        return self._copies.tensor_of(batch.tensor(name))
+        return _copies.tensor_of(batch.tensor(name), self._pinned_device)
 
 
 class _DeviceTensors(_Tensors, DeviceLoader):
@@ -187,7 +188,7 @@ def make_loader(plan: Any, keys: Keys, *, device: Any, layout: str | None,
               else torch.device("cpu" if device is None else device))
     if wanted.type != "cpu":
         return TorchLoader(_DeviceTensors(plan, keys, layout, device=_index_of(wanted), **options))
-    kind = _PinnedTensors if options.pop("pinned", False) else _Tensors
+    kind = _Tensors if options.get("pinned", False) is False else _PinnedTensors
     return TorchLoader(kind(plan, keys, layout, **options))
 
 

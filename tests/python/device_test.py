@@ -292,8 +292,15 @@ class Loaders(unittest.TestCase):
         self.assertEqual(sys.getrefcount(next(iterator)), 1)
 
     def test_pinned_batches_of_the_host_are_the_same(self):
-        with shuffled().numpy("value", pinned=True) as loader:
-            self.assertEqual([batch.tolist() for batch in loader], self.epoch(0))
+        gc.collect()
+        for pinned, device, other in ((True, 0, 1), (0, 0, 1), (1, 1, 0)):
+            with shuffled().numpy("value", pinned=pinned) as loader:
+                self.assertEqual([batch.tolist() for batch in loader], self.epoch(0))
+                self.assertGreater(DRIVER.fake_cuda_live(b"host_memory"), 0)
+                self.assertGreater(DRIVER.fake_cuda_live(b"context_%d" % device), 0)
+                self.assertEqual(DRIVER.fake_cuda_live(b"context_%d" % other), 0)
+        with self.assertRaisesRegex(ValueError, "device"):
+            shuffled().numpy(pinned=-1)
 
 
 class Errors(unittest.TestCase):

@@ -1,7 +1,6 @@
 """PyTorch, and what is built upon it. Skipped where it is not installed."""
 import copy
 import os
-import pickle
 import subprocess
 import sys
 import tempfile
@@ -69,20 +68,6 @@ class Devices(unittest.TestCase):
     def test_what_is_missing_is_said(self):
         with self.assertRaisesRegex(mr.FailedPrecondition, "driver|built without CUDA"):
             next(iter(mr.range(4).batch(4).torch("value", device="cuda")))
-
-    def test_page_locked_tensors_are_the_same_behind_a_pickle(self):
-        loader = mr.range(20).batch(8).torch("value", pinned=True, repeat=False)
-        self.assertEqual([batch.tolist() for batch in pickle.loads(pickle.dumps(loader.loader))],
-                         [batch.tolist() for batch in loader])
-        tensor = next(iter(mr.range(4).cast("value", "bfloat16").batch(4).torch(
-            "value", pinned=True)))
-        self.assertEqual((tensor.dtype, tensor.tolist()), (torch.bfloat16, [0, 1, 2, 3]))
-
-    def test_page_locked_memory_is_given_back(self):
-        context = mr.Context(memory_budget="2MiB")
-        plan = mr.range(1 << 22).batch(1 << 14)
-        with plan.torch("value", pinned=True, context=context, repeat=False).loader as loader:
-            self.assertEqual(sum(len(values) for values in loader), 1 << 22)
 
 
 class Loaders(unittest.TestCase):
