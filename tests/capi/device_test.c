@@ -401,6 +401,9 @@ static void pinned_batches_are_the_same(void) {
   mr_loader* loader = open_stream(NUMBERS, NULL, &options);
   mr_batch* batch = next_batch(loader);
   EXPECT_EQ(first_number(batch), 0);
+  EXPECT(live("host_memory") > 0);
+  EXPECT(live("context_1") > 0);
+  EXPECT_EQ(live("context_0"), 0);
   mr_loader_free(loader);
   mr_batch_release(batch);
 }

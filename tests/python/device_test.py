@@ -20,7 +20,8 @@ if "MILLRACE_CUDA_LIBRARY" not in os.environ:
 
 LEGACY, PER_THREAD = 1, 2
 DRIVER = ctypes.CDLL(os.environ["MILLRACE_CUDA_LIBRARY"])
-for question in ("fake_cuda_live", "fake_cuda_calls", "fake_cuda_misuses"):
+for question in ("fake_cuda_live", "fake_cuda_calls", "fake_cuda_misuses",
+                 "fake_cuda_recorded_on"):
     getattr(DRIVER, question).restype = ctypes.c_int64
 DTYPES = ("uint8", "int32", "int64", "float16", "bfloat16", "float32", "float64")
 
@@ -202,6 +203,15 @@ class Streams(unittest.TestCase):
         before = DRIVER.fake_cuda_calls(b"cuEventRecord")
         del tensor
         self.assertEqual(DRIVER.fake_cuda_calls(b"cuEventRecord") - before, 1)
+
+    def test_the_use_of_a_thread_s_own_stream_is_recorded_for_all_threads(self):
+        tensor = self.tensor()
+        for stream in (PER_THREAD, LEGACY):
+            self.batch.record_use(PER_THREAD)
+            self.assertEqual(DRIVER.fake_cuda_recorded_on(), PER_THREAD)
+            capsule = tensor.__dlpack__(stream=stream)
+            del capsule
+            self.assertEqual(DRIVER.fake_cuda_recorded_on(), LEGACY)
 
     def test_streams_wait_and_are_waited_for(self):
         batch = self.tensor() and self.batch
