@@ -100,8 +100,11 @@ class BatchType {
   static void CheckNoGaps(const Object& batch) {
     if (!batch.gaps) return;
     Raise(PyExc_BufferError,
-          "rows without a sample lie between others, so that no view leaves them out: "
-          "take the array of the field, or a loader with last='pad'");
+          Calls::kOnDevice
+              ? "rows without a sample lie between others, so that no view leaves them out: "
+                "take whole(name) and kept(name), or a loader with last='pad'"
+              : "rows without a sample lie between others, so that no view leaves them out: "
+                "take the array of the field, or a loader with last='pad'");
   }
 
   // Returns a bool per row; for splits, one more, which is true.

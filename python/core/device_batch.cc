@@ -48,7 +48,8 @@ PyObject* GetKept(PyObject* self, PyObject* name) {
   return Call([&] {
     const Type::Object& batch = *Type::As(self);
     const Fields::Kind kind = Type::KindOf(batch, Type::FieldNumber(self, name));
-    if (kind == Fields::Kind::kRagged) return Ref::Borrow(Py_None);
+    const bool keeps_all = !batch.look.trim || batch.info.valid_rows == batch.info.rows;
+    if (keeps_all || kind == Fields::Kind::kRagged) return Ref::Borrow(Py_None);
     return Type::Mask(batch, kind == Fields::Kind::kSplits);
   });
 }
@@ -93,7 +94,7 @@ PyMethodDef methods[] = {
      "whole(name)\n--\n\nReturns the same with the rows of padding, wherever they lie."},
     {"kept", GetKept, METH_O,
      "kept(name)\n--\n\nReturns a bool per row of whole(name), which is False for those that are "
-     "to be left out; None if all are kept."},
+     "to be left out; None if all are kept, and for the values of a ragged field."},
     {"wait_on", WaitOn, METH_VARARGS,
      "wait_on(stream=None)\n--\n\nMakes the work that is issued on `stream` from now on wait for "
      "the bytes. A stream is a number as in DLPack; None: the legacy default stream."},

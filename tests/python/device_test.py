@@ -91,7 +91,7 @@ class Bytes(unittest.TestCase):
                 .options(on_damage=mr.on_damage("mask", max_count=9)))
         batch = arrived(plan.cuda(last="trim").next())
         self.assertTrue(batch.has_gaps)
-        with self.assertRaisesRegex(BufferError, "between others"):
+        with self.assertRaisesRegex(BufferError, "between others.*whole.*kept"):
             batch["x"]
         kept = batch.kept("x")
         self.assertEqual(kept.tolist(), [True, False, True, True])
@@ -99,6 +99,16 @@ class Bytes(unittest.TestCase):
         (row, sample_id, error), = batch.damaged
         self.assertEqual((row, sample_id), (1, (0, 1, 0)))
         self.assertIsInstance(error, mr.DataLoss)
+
+    def test_rows_that_are_to_be_left_out_are_named(self):
+        first, last = mr.range(12).batch(8).cuda(last="trim", repeat=False)
+        self.assertIsNone(first.kept("value"))
+        self.assertEqual(last.kept("value").tolist(), 4 * [True] + 4 * [False])
+        self.assertEqual(read(arrived(last).whole("value"))[last.kept("value")].tolist(),
+                         read(last["value"]).tolist())
+        # With "pad" none is left out.
+        for batch in mr.range(12).batch(8).cuda(repeat=False):
+            self.assertIsNone(batch.kept("value"))
 
     def test_a_batch_is_a_mapping(self):
         batch = shuffled().cuda(device=1).next()
