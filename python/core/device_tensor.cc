@@ -66,13 +66,24 @@ Ref UnversionedCapsule(Managed of) {
   return CapsuleOf(&made->managed);
 }
 
+// The number 0 may mean either default stream, so that the array API refuses it here.
+void* ConsumersStream(PyObject* number) {
+  void* const stream = StreamOf(number);
+  if (PyLong_Check(number) && PyObject_IsTrue(number) == 0) {
+    Raise(PyExc_ValueError,
+          "stream 0 is ambiguous: the default streams are 1, the legacy one, and "
+          "2, that of the thread");
+  }
+  return stream;
+}
+
 // The capsule holds the batch in C, so that any thread may end it without the interpreter's lock.
 PyObject* ToDlpack(PyObject* self, PyObject* arguments, PyObject* keywords) {
   return Call([&] {
     DeviceTensor* const tensor = AsTensor(self);
     const DlpackArguments asked(arguments, keywords, {kDLCUDA, tensor->device});
     if (!asked.takes_versions) CheckWriteable(tensor->readonly);
-    void* const stream = StreamOf(asked.stream);
+    void* const stream = ConsumersStream(asked.stream);
     DLManagedTensorVersioned* raw = nullptr;
     Check(mr_device_batch_dlpack(tensor->batch, tensor->number, stream, &raw));
     Managed made(raw);

@@ -58,7 +58,9 @@ DlpackArguments::DlpackArguments(PyObject* arguments, PyObject* keywords, DLDevi
                                    &stream, &max_version, &wish, &copy)) {
     throw Raised();
   }
-  if (copy == Py_True) Raise(PyExc_BufferError, "copy=True: copy the array that is made of it");
+  const int is_copy = copy == Py_None ? 0 : PyObject_IsTrue(copy);
+  if (is_copy < 0) throw Raised();
+  if (is_copy != 0) Raise(PyExc_BufferError, "copy=True: copy the array that is made of it");
   CheckDevice(wish, device);
   takes_versions = TakesVersions(max_version);
 }

@@ -145,22 +145,26 @@ class Streams(unittest.TestCase):
 
     def test_a_consumer_names_its_stream(self):
         tensor = self.tensor()
-        for stream in (None, -1, 0, LEGACY, PER_THREAD):
+        for stream in (None, -1, LEGACY, PER_THREAD):
             for version in (None, (1, 0)):
                 capsule = tensor.__dlpack__(stream=stream, max_version=version,
                                             dl_device=(2, 1), copy=False)
                 name = "dltensor_versioned" if version else "dltensor"
                 self.assertIn(f'"{name}"', repr(capsule))
                 del capsule  # nobody has taken it: its deleter runs
-        with self.assertRaises(ValueError):
-            tensor.__dlpack__(stream=-2)
+        for ambiguous in (0, -2):
+            with self.assertRaises(ValueError):
+                tensor.__dlpack__(stream=ambiguous)
         with self.assertRaises(TypeError):
             tensor.__dlpack__(stream="fast")
 
     def test_wishes_that_cannot_be_fulfilled_are_refused(self):
         tensor = self.tensor()
-        with self.assertRaisesRegex(BufferError, "copy"):
-            tensor.__dlpack__(copy=True)
+        for field in (tensor, mr.range(4).batch(4).numpy().next().tensor("value")):
+            for copy in (True, 1, np.True_):
+                with self.assertRaisesRegex(BufferError, "copy"):
+                    field.__dlpack__(copy=copy)
+            field.__dlpack__(copy=np.False_)
         for device in ((1, 0), (2, 0)):
             with self.assertRaisesRegex(BufferError, "CUDA device, \\(2, 1\\)"):
                 tensor.__dlpack__(dl_device=device)
