@@ -10,6 +10,7 @@
 
 #include "capi/millrace.h"
 #include "python/core/error.h"
+#include "python/core/lock.h"
 #include "python/core/look.h"
 #include "python/core/object.h"
 #include "python/core/tensor.h"
@@ -50,7 +51,7 @@ class BatchType {
   }
 
   static void Dealloc(PyObject* object) {
-    Calls::Release(As(object)->batch);
+    Release(As(object)->batch);
     As(object)->look.~Look();
     Free(object);
   }
@@ -231,6 +232,16 @@ class BatchType {
       {nullptr, nullptr, nullptr, nullptr, nullptr}};
 
  private:
+  // The driver of a device may wait for a lock that another thread of Python holds.
+  static void Release(Handle* batch) {
+    if constexpr (Calls::kOnDevice) {
+      const Unlocked unlocked;
+      Calls::Release(batch);
+    } else {
+      Calls::Release(batch);
+    }
+  }
+
   static mr_info InfoOf(const Handle* batch) {
     mr_info info = {};
     info.struct_size = sizeof info;

@@ -37,7 +37,7 @@ DeviceTensor* AsTensor(PyObject* object) { return reinterpret_cast<DeviceTensor*
 // is over.
 void Dealloc(PyObject* object) {
   DeviceTensor* const tensor = AsTensor(object);
-  if (tensor->legacy_use != nullptr) tensor->legacy_use->deleter(tensor->legacy_use);
+  if (tensor->legacy_use != nullptr) EndUnlocked(tensor->legacy_use);
   Py_XDECREF(tensor->owner);
   Free(object);
 }

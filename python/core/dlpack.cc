@@ -11,6 +11,7 @@ template <typename Managed>
 void FreeCapsule(PyObject* capsule, const char* name) {
   if (!PyCapsule_IsValid(capsule, name)) return;
   auto* const managed = static_cast<Managed*>(PyCapsule_GetPointer(capsule, name));
+  if (managed->dl_tensor.device.device_type == kDLCUDA) return EndUnlocked(managed);
   managed->deleter(managed);
 }
 void FreeUnversioned(PyObject* capsule) { FreeCapsule<DLManagedTensor>(capsule, kUnversioned); }

@@ -2,6 +2,7 @@
 #define MILLRACE_PYTHON_CORE_DLPACK_H_
 
 #include "capi/dlpack.h"
+#include "python/core/lock.h"
 #include "python/core/object.h"
 
 namespace millrace::python {
@@ -18,6 +19,14 @@ struct DlpackArguments {
 // Returns a capsule that owns a tensor until a consumer takes it.
 Ref CapsuleOf(DLManagedTensorVersioned* tensor);
 Ref CapsuleOf(DLManagedTensor* tensor);
+
+// Ends a tensor on a device without the interpreter's lock, which the caller holds: the driver may
+// wait for a thread that wants it.
+template <typename Managed>
+void EndUnlocked(Managed* tensor) {
+  const Unlocked unlocked;
+  tensor->deleter(tensor);
+}
 
 // Returns what __dlpack_device__ does.
 Ref DeviceTuple(DLDevice device);

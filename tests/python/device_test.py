@@ -373,6 +373,31 @@ class Life(unittest.TestCase):
         self.assertEqual(DRIVER.fake_cuda_live(None), 0)
         self.assertEqual(DRIVER.fake_cuda_misuses(), 0)
 
+    def test_threads_run_while_the_driver_lets_a_batch_wait(self):
+        def make(take):
+            loader = shuffled().cuda()
+            held = [take(loader.next())]
+            loader.close()
+            return held
+
+        def interface(batch):
+            field = batch["value"]
+            self.assertIsNotNone(field.__cuda_array_interface__)
+            return field
+
+        for take, function in ((lambda batch: batch, b"cuMemFreeAsync"),
+                               (interface, b"cuEventRecord"),
+                               (lambda batch: batch["value"].__dlpack__(), b"cuEventRecord")):
+            held = make(take)
+            before = DRIVER.fake_cuda_calls(function)
+            DRIVER.fake_cuda_hold(function)
+            thread = threading.Thread(target=held.clear)
+            thread.start()
+            while DRIVER.fake_cuda_calls(function) == before:
+                pass
+            DRIVER.fake_cuda_hold(None)
+            thread.join()
+
     def test_a_batch_and_a_field_outlive_their_loader(self):
         loader = shuffled().cuda()
         batch = loader.next()

@@ -4,6 +4,7 @@
 #include "tests/pipeline/cuda/fake_driver.h"
 
 #include <algorithm>
+#include <condition_variable>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
@@ -66,6 +67,8 @@ struct State {
   bool captures = false;     // true while a graph is captured
   int64_t relaxed = 0;       // threads whose mode is relaxed
   int64_t recorded_on = -1;  // the stream of the last cuEventRecord
+  std::string held;          // the function whose calls wait; empty: none
+  std::condition_variable is_let_go;
 };
 
 State& state() {
@@ -92,6 +95,7 @@ class Call {
  public:
   explicit Call(const char* function) : lock_(state().mu) {
     const int64_t number = ++state().calls[function];
+    state().is_let_go.wait(lock_, [function] { return state().held != function; });
     std::map<int64_t, Result>& failures = state().failures[function];
     const auto failure = failures.find(number);
     failure_ = state().lost;
@@ -118,7 +122,7 @@ class Call {
            std::ranges::find(kForbiddenInCaptures, function) != std::end(kForbiddenInCaptures);
   }
 
-  const std::lock_guard<std::mutex> lock_;
+  std::unique_lock<std::mutex> lock_;
   Result failure_;
 };
 
@@ -523,6 +527,12 @@ EXPORTED void fake_cuda_fail(const char* function, int nth, int code) {
 EXPORTED void fake_cuda_lose(int code) {
   const std::lock_guard<std::mutex> lock(state().mu);
   state().lost = static_cast<Result>(code);
+}
+
+EXPORTED void fake_cuda_hold(const char* function) {
+  const std::lock_guard<std::mutex> lock(state().mu);
+  state().held = function == nullptr ? "" : function;
+  state().is_let_go.notify_all();
 }
 
 EXPORTED void fake_cuda_capture(int captures) {

@@ -31,6 +31,9 @@ void fake_cuda_fail(const char* function, int nth, int code);
 // From now on every call fails with that error, as on a device that is lost; 0 heals it.
 void fake_cuda_lose(int code);
 
+// From now on calls of the function are counted, and wait until another one is named, or NULL.
+void fake_cuda_hold(const char* function);
+
 // From now on a CUDA graph is captured, in mode "global"; 0: no longer. Calls that may wait are
 // misuses then in every thread that is not relaxed.
 void fake_cuda_capture(int captures);
