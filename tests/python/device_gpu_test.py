@@ -8,7 +8,9 @@ import copy
 import gc
 import importlib
 import os
+import threading
 import unittest
+import warnings
 
 import data
 import millrace as mr
@@ -66,6 +68,11 @@ class Tensors(unittest.TestCase):
                 self.check_same(mr.range(20).cast("value", name).batch(8))
 
     def test_rows_without_a_sample_between_others_are_left_out(self):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            self.check_gaps()
+
+    def check_gaps(self):
         records = [b'{"x": [1, 2]}', b"damage", b'{"x": []}', b'{"x": [4]}']
         plan = (mr.memory(records).parse_json(mr.feature("x", int, shape=[-1])).ragged_batch(4)
                 .options(on_damage=mr.on_damage("mask", max_count=9)))
@@ -153,6 +160,20 @@ class Order(unittest.TestCase):
     def test_on_a_side_stream(self):
         with torch.cuda.stream(torch.cuda.Stream()):
             self.check_late_reads(self.make())
+
+    def check_early_reads(self):
+        # A copy of such a batch takes milliseconds, and the work that reads its end comes at once.
+        rows = 1 << 24
+        last = [values[-1:].clone() for values in numbers(6, rows).torch(
+            "value", device="cuda", ring=1, repeat=False)]
+        self.assertEqual(torch.cat(last).tolist(), [rows * (i + 1) - 1 for i in range(6)])
+
+    def test_reads_on_the_default_stream_wait_for_the_bytes(self):
+        self.check_early_reads()
+
+    def test_reads_on_a_side_stream_wait_for_the_bytes(self):
+        with torch.cuda.stream(torch.cuda.Stream()):
+            self.check_early_reads()
 
     def test_a_stream_that_is_recorded_counts_too(self):
         side = torch.cuda.Stream()
@@ -245,6 +266,77 @@ class Steps(unittest.TestCase):
         device = self.train(plan.torch(keys, layout="channels_last", device="cuda", ring=1,
                                        max_device_bytes=30000))
         torch.testing.assert_close(device, host)
+
+
+class Graphs(unittest.TestCase):
+    """Loaders that run while a graph is captured in the mode that forbids calls to all threads."""
+
+    def setUp(self):
+        self.inside = torch.zeros(1 << 10, device="cuda")
+        self.outside = torch.zeros_like(self.inside)
+        torch.cuda.synchronize()
+
+    def capture(self, meanwhile):
+        """Captures a graph, and returns it."""
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, capture_error_mode="global"):
+            self.outside.copy_(self.inside * 2)
+            meanwhile()
+            self.outside.add_(1)
+        return graph
+
+    def check_graph(self, graph):
+        for value in range(3):
+            self.inside.fill_(value)
+            graph.replay()
+            self.assertEqual(self.outside.unique().tolist(), [2 * value + 1])
+
+    def test_a_loader_runs_in_another_thread(self):
+        side = torch.cuda.Stream().cuda_stream
+        read, captured = threading.Event(), threading.Event()
+        batches = []
+
+        def run():
+            for batch in numbers(64).cuda(ring=1, max_device_bytes=THREE):
+                batches.append(batch.index)
+                batch.wait_on(side)
+                batch.record_use(side)
+                del batch
+                read.set()
+                if captured.is_set():
+                    return
+
+        thread = threading.Thread(target=run)
+
+        def meanwhile():
+            thread.start()
+            self.assertTrue(read.wait(60))
+
+        graph = self.capture(meanwhile)
+        captured.set()
+        thread.join()
+        self.assertEqual(batches, list(range(len(batches))))
+        self.check_graph(graph)
+
+    def test_batches_are_made_between_those_that_are_taken(self):
+        # The pipeline's threads page-lock memory, and the feed copies, while the graph is captured.
+        right = []
+        iterator = iter(numbers().torch("value", device="cuda", ring=2, repeat=False))
+        for number, values in enumerate(iterator):
+            graph = self.capture(lambda: None)
+            wanted = torch.arange(number * ROWS, (number + 1) * ROWS, device="cuda")
+            right.append((values == wanted).all())
+            del values, wanted
+            self.check_graph(graph)
+        self.assertEqual(len(right), 24)
+        self.assertTrue(torch.stack(right).all().item())
+
+    def test_page_locked_memory_is_made_and_given_back_meanwhile(self):
+        def meanwhile():
+            with numbers(8).numpy("value", pinned=True, repeat=False) as loader:
+                self.assertEqual([values[0] for values in loader], [i * ROWS for i in range(8)])
+
+        self.check_graph(self.capture(meanwhile))
 
 
 class Pinned(unittest.TestCase):
