@@ -131,7 +131,9 @@ absl::Status Measure(const std::string& file, const std::string& data, const std
   ContextOptions options;
   options.threads = threads;
   MILLRACE_ASSIGN_OR_RETURN(const auto context, pipeline::MakeContext(std::move(options)));
-  MILLRACE_ASSIGN_OR_RETURN(auto stream, pipeline::Pipeline::Open(plan, context, {}));
+  pipeline::OpenOptions open;
+  open.pinned_for = 0;
+  MILLRACE_ASSIGN_OR_RETURN(auto stream, pipeline::Pipeline::Open(plan, context, open));
   MILLRACE_ASSIGN_OR_RETURN(const auto feed, DeviceFeed::Open(std::move(stream)));
   Consumer consumer(step_us);
   MILLRACE_RETURN_IF_ERROR(consumer.Start());

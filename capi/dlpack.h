@@ -4,7 +4,7 @@
 #include <cstdint>
 
 // The structs of DLPack 1.0, as its dlpack.h lays them out (https://dmlc.github.io/dlpack). Debian
-// 12 has a version before 1.0, so they are declared here, as far as a tensor on the CPU needs them.
+// 12 has a version before 1.0, so they are declared here, as far as a tensor needs them.
 
 extern "C" {
 
@@ -52,6 +52,7 @@ struct DLManagedTensorVersioned {
 }  // extern "C"
 
 inline constexpr int32_t kDLCPU = 1;
+inline constexpr int32_t kDLCUDA = 2;
 inline constexpr uint8_t kDLInt = 0;
 inline constexpr uint8_t kDLUInt = 1;
 inline constexpr uint8_t kDLFloat = 2;

@@ -9,7 +9,8 @@
 //   plan -> loader -> batch -> tensors
 //
 // A plan says what to read and how, a context owns threads and memory, a loader is a plan that
-// runs, and a batch holds the tensors that it delivers.
+// runs, and a batch holds the tensors that it delivers. millrace_device.h has loaders whose batches
+// lie in the memory of a GPU.
 //
 // Handles are opaque. A call that makes one gives it to the caller, who frees it with the `free`
 // call of its type. Every `free` takes NULL and does nothing. Handles may be freed in any order: a
@@ -45,7 +46,7 @@
 // The version of this interface: MR_ABI_MAJOR is the number in the name of the library. A larger
 // minor number has more functions, or fields at the ends of structs.
 #define MR_ABI_MAJOR 1
-#define MR_ABI_MINOR 0
+#define MR_ABI_MINOR 1
 
 #if defined(__GNUC__)
 #define MR_API __attribute__((visibility("default")))
@@ -450,6 +451,11 @@ typedef struct mr_open_options {
   const mr_memory* const* memory;
   size_t num_memory;
   const mr_ops* ops;  // the ops of custom stages; may be NULL
+  // For speed only: true if batches lie in page-locked memory, from which CUDA device number
+  // `pinned_device` copies without holding up the host. Without its driver they lie in ordinary
+  // memory, and the log says why.
+  int32_t pinned;
+  int32_t pinned_device;
 } mr_open_options;
 
 // Opens a plan: opens its files, makes their indexes if there are none, checks the plan against

@@ -13,7 +13,6 @@
 #include "cli/flags/command_line.h"
 #include "cli/limits.h"
 #include "collectives/factory.h"
-#include "pipeline/device_feed.h"
 #include "trainer/train.h"
 
 namespace millrace::cli {
@@ -36,7 +35,7 @@ std::string VersionText() {
   return absl::StrCat("millrace ", std::string(Version()), " (", std::string(Commit()), ")\n",
                       "communicators: ", absl::StrJoin(collectives::BackendNames(), ", "), "\n",
                       "compute: ", absl::StrJoin(trainer::BackendNames(), ", "), "\n",
-                      "devices: ", pipeline::BuiltInDevices(), "\n", "vectors: ", WidestIsa());
+                      "vectors: ", WidestIsa());
 }
 
 // Output that could not be written makes the command fail.
@@ -55,7 +54,6 @@ int Main(int argc, char** argv) {
   top.Footer(kFooter);
   // The commands that work on the CPU alone.
   Command reading = top.With(LimitData);
-  Command streaming = pipeline::HasDeviceParts() ? top : reading;
   Command records = reading.AddCommand(
       "records", "Convert, inspect, verify, print, split and merge record files");
   AddConvert(records);
@@ -68,8 +66,8 @@ int Main(int argc, char** argv) {
   AddMerge(records);
   AddSample(records);
   AddExplain(reading);
-  AddRun(streaming);
-  AddShow(streaming);
+  AddRun(reading);
+  AddShow(reading);
   AddAudit(reading);
   AddBench(top);
   AddTrain(top);

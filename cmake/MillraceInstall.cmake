@@ -15,9 +15,10 @@ foreach(folder ${embeddable})
   endif()
 endforeach()
 
-# The library for C, its header, and its pkg-config file.
+# The library for C, its headers, and its pkg-config file.
 install(TARGETS millrace_c EXPORT MillraceTargets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
-install(FILES ${PROJECT_SOURCE_DIR}/capi/millrace.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+install(FILES ${PROJECT_SOURCE_DIR}/capi/millrace.h ${PROJECT_SOURCE_DIR}/capi/millrace_device.h
+  DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(FILES ${PROJECT_BINARY_DIR}/capi/millrace.pc
   DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 

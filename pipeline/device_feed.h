@@ -1,6 +1,7 @@
 #ifndef MILLRACE_PIPELINE_DEVICE_FEED_H_
 #define MILLRACE_PIPELINE_DEVICE_FEED_H_
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -27,8 +28,12 @@
 //     MILLRACE_RETURN_IF_ERROR(batch->RecordUse(stream));
 //   }
 //
-// A `stream` is a cudaStream_t of the feed's device, passed as void* so that this header needs no
-// header of CUDA; nullptr is the legacy default stream.
+// A `stream` is a cudaStream_t (the driver's CUstream) in the primary context of the feed's device,
+// which the CUDA runtime, PyTorch and JAX use; nullptr is the legacy default stream. It is passed
+// as void*: no header of CUDA is needed, and the driver is loaded when a feed is opened.
+//
+// The pipeline should be opened with OpenOptions.pinned_for set to the feed's device. Copies from
+// pageable memory are slower, and the host may wait for them.
 
 namespace millrace::pipeline {
 
@@ -54,7 +59,8 @@ class DeviceBatch {
  public:
   explicit DeviceBatch(std::shared_ptr<DeviceBatchData> data) : data_(std::move(data)) {}
 
-  // The same as in Batch. The ids and valid bytes lie in host memory and live as long as a handle.
+  // The same as in Batch. The ids, valid bytes and damaged samples lie in host memory and live as
+  // long as a handle.
   uint64_t index() const;
   uint64_t epoch() const;
   bool ends_epoch() const;
@@ -64,6 +70,7 @@ class DeviceBatch {
   int64_t first_global_row() const;
   std::span<const uint8_t> valid() const;
   std::span<const SampleId> ids() const;
+  std::span<const DamagedSample> damaged() const;
   const std::string& resume_token() const;
 
   // The tensors of the batch, in the order, with the names, dtypes and shapes of Batch.
@@ -81,8 +88,12 @@ class DeviceBatch {
   // written before that work is done. Does not block the host. REQUIRED before the last handle is
   // dropped, once per stream, after the last use on it. That work must not wait for anything that
   // the program does only after a later Next.
-  //   OK, or the driver's error; after an error, synchronise `stream` before the batch is dropped
+  //   OK, or the driver's error; after an error, Synchronize before the batch is dropped
   absl::Status RecordUse(void* stream) const;
+
+  // Blocks the host until the work issued on `stream` so far is done or has failed.
+  //   OK, or the driver's error, which says that no such work runs any more
+  absl::Status Synchronize(void* stream) const;
 
   // Returns true if the bytes have arrived, and an error if their copy failed. Never blocks.
   absl::StatusOr<bool> Ready() const;
@@ -113,14 +124,21 @@ struct DeviceFeedOptions {
 // ready, at most `ring`. If the pipeline is ahead of the consumer, a thread could do no more; if it
 // is behind, its workers make the next batch while the one before is copied.
 //
-// Next and Poll are called by one thread at a time; Cancel by any thread.
+// Cancel is called by any thread, all else by one thread at a time.
 class DeviceFeed {
  public:
-  //   UNIMPLEMENTED        this build has no CUDA parts
+  // Loads the driver: the library that MILLRACE_CUDA_LIBRARY names, else libcuda.so.1.
   //   FAILED_PRECONDITION  the driver or a device is missing; the message says which
   //   INVALID_ARGUMENT     an option is wrong, or there is no device of that ordinal
   //   RESOURCE_EXHAUSTED, INTERNAL  the driver's error
   static absl::StatusOr<std::unique_ptr<DeviceFeed>> Open(std::unique_ptr<Pipeline> pipeline,
+                                                          const DeviceFeedOptions& options = {});
+  // Finds the device, then opens a plan with batches in page-locked memory for it, whatever
+  // open_options.pinned_for says.
+  //   the errors of Open above and of Pipeline::Open
+  static absl::StatusOr<std::unique_ptr<DeviceFeed>> Open(const Plan& plan,
+                                                          std::shared_ptr<Context> context,
+                                                          OpenOptions open_options,
                                                           const DeviceFeedOptions& options = {});
   explicit DeviceFeed(std::unique_ptr<Handoff> handoff);  // for tests: on another device
   // Cancels the pipeline, and waits for its work and for the copies under way, which read host
@@ -141,6 +159,11 @@ class DeviceFeed {
   //              fails after its batch was delivered is returned by the next call.
   absl::StatusOr<std::optional<DeviceBatch>> Next();
 
+  // Does what Next does, but waits no longer than `limit`. Returns nullopt if the limit passed
+  // before there was an outcome; the next call goes on waiting for the same batch. With a limit of
+  // 0 or less it does not wait.
+  std::optional<absl::StatusOr<std::optional<DeviceBatch>>> NextFor(std::chrono::nanoseconds limit);
+
   // Gives back host slabs whose copies are done and issues the copies of batches that are ready, as
   // Next does besides. Never waits. Only a program whose host waits long in its steps needs it.
   void Poll();
@@ -148,18 +171,18 @@ class DeviceFeed {
   // Makes every present and later Next return CANCELLED. Thread-safe.
   void Cancel();
 
+  // The same as those of Pipeline, of the batches that this feed has delivered. Restore and Seek
+  // drop the batches that were copied ahead, and wait for copies under way, as the destructor does.
+  std::string Save() const;
+  absl::Status Restore(const std::string& token);
+  absl::Status Seek(uint64_t batch);
+
+  // The pipeline, which is ahead of the feed.
   const Pipeline& pipeline() const;
 
  private:
   const std::unique_ptr<Handoff> handoff_;
 };
-
-// Returns the devices that this build can feed, for people to read: "cuda 12.4" (the version of the
-// runtime), or "none built in". Needs no driver.
-std::string BuiltInDevices();
-// True if this build can feed a device. Then a pipeline opens the driver, where there is one: its
-// batches lie in page-locked memory.
-bool HasDeviceParts();
 
 }  // namespace millrace::pipeline
 

@@ -61,6 +61,11 @@ struct OpenOptions {
   // True if the pipeline uses fewer workers and open batches than it may while the consumer needs
   // no more.
   bool adapt = true;
+  // The CUDA device whose driver page-locks the memory of batches, so that a DeviceFeed of that
+  // device copies them without holding up the host (device_feed.h). Unset: the memory is pageable,
+  // and no driver is loaded. Without a driver or such a device it is pageable too, and the log says
+  // why.
+  std::optional<int> pinned_for;
   std::string index_folder;  // as in readers::RecordSourceOptions
   std::function<void(int64_t done_bytes, int64_t total_bytes)> index_progress;
 

@@ -4,9 +4,9 @@
 #
 #   scripts/gpu-bundle.sh [FOLDER]     FOLDER is build/gpu-bundle unless named, and is made anew
 #
-# Builds what ctest labels `gpu` in the `cuda` preset, `millrace` and the bench of the hand-off,
-# copies the programs and the libraries that they are linked with (all but the C library and the
-# driver's) into FOLDER, writes FOLDER/run.sh and packs it all into FOLDER.tar.xz, of at most
+# Builds what ctest labels `gpu` in the `cuda` preset, `millrace`, the bench of the hand-off and the
+# Python package, copies them and the libraries that they are linked with (all but the C library and
+# the driver's) into FOLDER, writes FOLDER/run.sh and packs it all into FOLDER.tar.xz, of at most
 # 64 MiB. There:
 #
 #   tar xf gpu-bundle.tar.xz && gpu-bundle/gpu-check.sh [options]
@@ -40,23 +40,32 @@ mapfile -t programs < <(ctest --test-dir build/cuda -L '^gpu$' -N |
 [ "${#programs[@]}" -gt 0 ] || die "no test is labelled gpu"
 tests=("${programs[@]}")
 programs+=(millrace bench_feed_rate)
-cmake --build build/cuda --target "${programs[@]}"
+cmake --build build/cuda --target "${programs[@]}" millrace_python
+
+# What comes with the C library must be the machine's own, and so must the driver's part of CUDA.
+copy_libraries_of() {
+  ldd "$1" | sed -nE 's/^\s*(\S+) => (\/\S+) .*/\1 \2/p' |
+    grep -vE '^(libc|libm|libdl|libpthread|librt|libcuda)\.so\.' |
+    while read -r name library; do cp -L "$library" "$folder/lib/$name"; done
+}
 
 rm -rf "$folder" "$folder.tar.xz"
-mkdir -p "$folder/bin" "$folder/lib" "$folder/plans" "$folder/peers"
+mkdir -p "$folder/bin" "$folder/lib" "$folder/plans" "$folder/peers" "$folder/python/tests"
 for program in "${programs[@]}"; do
   path=$(find build/cuda/bin build/cuda/tests -type f -name "$program")
   strip -o "$folder/bin/$program" "$path"
-  # What comes with the C library must be the machine's own, and so must the driver's part of CUDA.
-  ldd "$path" | sed -nE 's/^\s*(\S+) => (\/\S+) .*/\1 \2/p' |
-    grep -vE '^(libc|libm|libdl|libpthread|librt|libcuda)\.so\.' |
-    while read -r name library; do cp -L "$library" "$folder/lib/$name"; done
+  copy_libraries_of "$path"
 done
+cp -rL build/cuda/python/millrace "$folder/python"
+rm -rf "$folder/python/millrace/__pycache__"
+strip "$folder"/python/millrace/*.so*
+copy_libraries_of build/cuda/python/millrace/libmillrace.so.1
+cp tests/python/{data,device_gpu_test}.py "$folder/python/tests"
 getconf GNU_LIBC_VERSION | sed 's/.* //' >"$folder/glibc-version"
 printf '%s\n' "${tests[@]}" >"$folder/tests"
 cp scripts/gpu-check.sh "$folder"
 cp examples/imagenet/train.pbtxt "$folder/plans"
-cp bench/peers/{loaders,machine,torch_step}.py "$folder/peers"
+cp bench/peers/{loaders,machine,torch_feed,torch_step}.py "$folder/peers"
 
 cat >"$folder/run.sh" <<'RUN'
 #!/bin/bash

@@ -96,10 +96,11 @@ sanitizer() {
 
 shards() {
   [ -n "$images" ] || { echo "no --images" && return 77; }
-  rm -rf "$scratch" && mkdir -p "$scratch/files" || return 1
-  "$here/bin/millrace" records convert --from images --images "$images" --out "$scratch/shards" \
-    --shards 8 --prefix images && mkdir "$scratch/files/all" &&
-    tar -C "$scratch/files/all" --strip-components=1 --no-same-owner -xf "$images"
+  rm -rf "$scratch" && mkdir -p "$scratch/files/all" || return 1
+  # Unpacked by tar: Millrace reads tars of images with libarchive, which may not be there.
+  tar -C "$scratch/files/all" --strip-components=1 --no-same-owner -xf "$images" &&
+    "$here/bin/millrace" records convert --from images --images "$scratch/files" \
+      --out "$scratch/shards" --shards 8 --prefix images
 }
 
 have_shards() { [ -d "$scratch/shards" ] || { echo "no shards" && return 77; }; }
@@ -117,6 +118,12 @@ feed_rates() {
   for threads in 1 2 4 8 "$(nproc)"; do rate "$threads" 0 || return 1; done
 }
 
+# Batches on the GPU by the Python package.
+python_tests() {
+  have_torch || return
+  cd "$here/python/tests" && PYTHONPATH=$here/python python3 -m unittest -v device_gpu_test
+}
+
 torch_step() {
   have_torch || return
   local batch
@@ -127,9 +134,31 @@ torch_step() {
 # A step as long as PyTorch's best one for that batch: how busy does the pipeline keep the GPU?
 utilisation() {
   have_shards || return
-  local best threads step='s/.*"batch": 128,.*"step_us": ([0-9]+).*/\1/p'
+  local threads
+  for threads in 1 2 3 4 8; do rate "$threads" "$(best_step_us)" || return 1; done
+}
+
+# The shortest step of PyTorch for 128 images that was measured, in microseconds.
+best_step_us() {
+  local best step='s/.*"batch": 128,.*"step_us": ([0-9]+).*/\1/p'
   best=$(sed -nE "$step" "$results/torch_step.log" 2>/dev/null | sort -n | head -n 1)
-  for threads in 1 2 3 4 8; do rate "$threads" "${best:-19000}" || return 1; done
+  echo "${best:-19000}"
+}
+
+# The same by the Python package, beside PyTorch's DataLoader, in batches of one size: all images, a
+# half of them, and so on.
+torch_feed() {
+  have_shards && have_torch || return
+  local loader threads count batch
+  count=$(find "$scratch/files/all" -type f | wc -l)
+  batch=$((count / ((count + 255) / 256)))
+  for threads in 4 8 "$(nproc)"; do
+    for loader in millrace data_loader; do
+      PYTHONPATH=$here/python python3 "$here/peers/torch_feed.py" "$loader" "$scratch" \
+        --plan "$here/plans/train.pbtxt" --threads "$threads" --batch "$batch" \
+        --step-us $(($(best_step_us) * batch / 128)) || return 1
+    done
+  done
 }
 
 loaders() {
@@ -142,17 +171,19 @@ loaders() {
 }
 
 export -f tests facts feed_tests queue_tests nccl_tests sanitizer shards have_shards have_torch rate
-export -f feed_rates torch_step utilisation loaders
+export -f feed_rates python_tests torch_step best_step_us utilisation torch_feed loaders
 export here results images scratch
 
 step facts 20 facts
 step feed_tests 90 feed_tests
 step queue_tests 60 queue_tests
 step nccl_tests 200 nccl_tests
+step python_tests 120 python_tests
 step shards 30 shards
 step feed_rates 60 feed_rates
 step torch_step 240 torch_step
 step utilisation 90 utilisation
+step torch_feed 120 torch_feed
 step loaders 90 loaders
 step sanitizer 60 sanitizer
 

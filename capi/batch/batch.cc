@@ -7,7 +7,6 @@
 #include "base/status.h"
 #include "capi/batch/tensor.h"
 #include "capi/call/guard.h"
-#include "capi/call/sized.h"
 
 namespace capi = millrace::capi;
 
@@ -15,18 +14,7 @@ mr_error* mr_batch_info(const mr_batch* batch, mr_info* info) {
   return capi::Guard([&]() -> absl::Status {
     MILLRACE_RETURN_IF_ERROR(capi::CheckGiven(
         "mr_batch_info", {{"batch", batch != nullptr}, {"info", info != nullptr}}));
-    const millrace::pipeline::Batch& from = batch->batch;
-    mr_info filled = {};
-    filled.index = from.index();
-    filled.epoch = from.epoch();
-    filled.rows = from.num_rows();
-    filled.valid_rows = from.num_valid_rows();
-    filled.global_valid_rows = from.num_global_valid_rows();
-    filled.first_global_row = from.first_global_row();
-    filled.ends_epoch = from.ends_epoch();
-    filled.num_tensors = static_cast<int32_t>(from.names().size());
-    filled.num_damaged = static_cast<int64_t>(from.damaged().size());
-    return capi::Give(filled, info, "mr_info");
+    return capi::GiveInfo(batch->batch, info);
   });
 }
 
@@ -34,10 +22,7 @@ mr_error* mr_batch_tensor(const mr_batch* batch, size_t index, mr_tensor* tensor
   return capi::Guard([&]() -> absl::Status {
     MILLRACE_RETURN_IF_ERROR(capi::CheckGiven(
         "mr_batch_tensor", {{"batch", batch != nullptr}, {"tensor", tensor != nullptr}}));
-    MILLRACE_ASSIGN_OR_RETURN(const millrace::ConstTensorView view,
-                              capi::TensorOf(batch->batch, index));
-    const mr_tensor filled = capi::ShownTensor(batch->batch.names()[index].c_str(), view);
-    return capi::Give(filled, tensor, "mr_tensor");
+    return capi::GiveTensor(batch->batch, index, tensor);
   });
 }
 
@@ -63,16 +48,7 @@ mr_error* mr_batch_damaged(const mr_batch* batch, size_t index, int64_t* row, mr
                            mr_error** error) {
   return capi::Guard([&]() -> absl::Status {
     MILLRACE_RETURN_IF_ERROR(capi::CheckGiven("mr_batch_damaged", {{"batch", batch != nullptr}}));
-    const auto damaged = batch->batch.damaged();
-    if (index >= damaged.size()) {
-      return absl::OutOfRangeError(
-          absl::StrCat("there is no damaged sample ", index, ": the batch has ", damaged.size()));
-    }
-    const millrace::pipeline::DamagedSample& sample = damaged[index];
-    if (row != nullptr) *row = sample.row;
-    if (id != nullptr) *id = {sample.id.epoch, sample.id.record, sample.id.sub_index};
-    if (error != nullptr) *error = capi::MakeError(sample.error);
-    return absl::OkStatus();
+    return capi::GiveDamaged(batch->batch, index, row, id, error);
   });
 }
 

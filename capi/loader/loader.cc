@@ -4,83 +4,18 @@
 #include <string>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
-#include "base/record_error.h"
-#include "base/run.h"
 #include "base/status.h"
 #include "capi/batch/batch.h"
 #include "capi/call/guard.h"
-#include "capi/call/sized.h"
 #include "capi/context/context.h"
 #include "capi/loader/options.h"
+#include "capi/loader/stream.h"
 #include "capi/plan/plan.h"
 #include "pipeline/pipeline.h"
 
 struct mr_loader {
   std::unique_ptr<millrace::pipeline::Pipeline> pipeline;
 };
-
-namespace millrace::capi {
-namespace {
-
-using Outcome = absl::StatusOr<std::optional<pipeline::Batch>>;
-
-static_assert(static_cast<int32_t>(DType::kBytes) == MR_BYTES);
-static_assert(static_cast<int32_t>(DType::kU8) == MR_UINT8);
-static_assert(static_cast<int32_t>(DType::kI32) == MR_INT32);
-static_assert(static_cast<int32_t>(DType::kI64) == MR_INT64);
-static_assert(static_cast<int32_t>(DType::kF16) == MR_FLOAT16);
-static_assert(static_cast<int32_t>(DType::kBF16) == MR_BFLOAT16);
-static_assert(static_cast<int32_t>(DType::kF32) == MR_FLOAT32);
-static_assert(static_cast<int32_t>(DType::kF64) == MR_FLOAT64);
-static_assert(Shape::kMaxRank <= MR_MAX_RANK);
-
-// Asks for the next batch by `next`, which returns nullopt where the time has passed.
-template <typename Next>
-mr_error* Deliver(const char* call, mr_loader* loader, mr_batch** batch, int32_t* outcome,
-                  const Next& next) {
-  return Guard([&]() -> absl::Status {
-    MILLRACE_RETURN_IF_ERROR(
-        CheckGiven(call, {{"batch", batch != nullptr}, {"outcome", outcome != nullptr}}));
-    *batch = nullptr;
-    *outcome = MR_FAILED;
-    MILLRACE_RETURN_IF_ERROR(CheckGiven(call, {{"loader", loader != nullptr}}));
-    auto handle = std::make_unique<mr_batch>();  // first: no batch is lost for want of memory
-    std::optional<Outcome> came = next(*loader->pipeline);
-    if (!came.has_value()) {
-      *outcome = MR_TIMED_OUT;
-      return absl::OkStatus();
-    }
-    if (!came->ok()) return came->status();
-    if (!(*came)->has_value()) {
-      *outcome = MR_END;
-      return absl::OkStatus();
-    }
-    handle->batch = **std::move(*came);
-    *batch = handle.release();
-    *outcome = MR_BATCH;
-    return absl::OkStatus();
-  });
-}
-
-mr_field FieldOf(const Field& field) {
-  mr_field shown = {};
-  shown.struct_size = sizeof shown;
-  shown.name = field.name.c_str();
-  shown.dtype = static_cast<int32_t>(field.dtype);
-  shown.rank = field.shape.rank();
-  for (int i = 0; i < field.shape.rank(); ++i) shown.shape[i] = field.shape[i];
-  return shown;
-}
-
-// A pipeline of C++ takes a context that is there.
-absl::StatusOr<std::shared_ptr<Context>> ContextOr(const mr_context* given) {
-  if (given != nullptr) return given->context;
-  return pipeline::MakeContext();
-}
-
-}  // namespace
-}  // namespace millrace::capi
 
 namespace capi = millrace::capi;
 namespace pipeline = millrace::pipeline;
@@ -101,16 +36,17 @@ mr_error* mr_loader_open(const mr_plan* plan, mr_context* context, const mr_open
 
 mr_error* mr_loader_next(mr_loader* loader, int64_t timeout_ns, mr_batch** batch,
                          int32_t* outcome) {
-  return capi::Deliver("mr_loader_next", loader, batch, outcome,
-                       [&](pipeline::Pipeline& stream) -> std::optional<capi::Outcome> {
-                         if (timeout_ns < 0) return stream.Next();
-                         return stream.NextFor(std::chrono::nanoseconds(timeout_ns));
+  using Outcome = std::optional<absl::StatusOr<std::optional<pipeline::Batch>>>;
+  return capi::Deliver("mr_loader_next", {"loader", loader != nullptr}, batch, outcome,
+                       [&]() -> Outcome {
+                         if (timeout_ns < 0) return loader->pipeline->Next();
+                         return loader->pipeline->NextFor(std::chrono::nanoseconds(timeout_ns));
                        });
 }
 
 mr_error* mr_loader_try_next(mr_loader* loader, mr_batch** batch, int32_t* outcome) {
-  return capi::Deliver("mr_loader_try_next", loader, batch, outcome,
-                       [](pipeline::Pipeline& stream) { return stream.TryNext(); });
+  return capi::Deliver("mr_loader_try_next", {"loader", loader != nullptr}, batch, outcome,
+                       [&] { return loader->pipeline->TryNext(); });
 }
 
 void mr_loader_cancel(mr_loader* loader) {
@@ -146,13 +82,7 @@ mr_error* mr_loader_length(const mr_loader* loader, mr_length* length) {
   return capi::Guard([&]() -> absl::Status {
     MILLRACE_RETURN_IF_ERROR(capi::CheckGiven(
         "mr_loader_length", {{"loader", loader != nullptr}, {"length", length != nullptr}}));
-    const pipeline::StreamLength told = loader->pipeline->length();
-    mr_length filled = {};
-    filled.infinite = told.infinite;
-    filled.known = told.known;
-    filled.batches = told.batches;
-    filled.batches_per_epoch = told.batches_per_epoch;
-    return capi::Give(filled, length, "mr_length");
+    return capi::GiveLength(*loader->pipeline, length);
   });
 }
 
@@ -161,10 +91,7 @@ mr_error* mr_loader_schema(const mr_loader* loader,
   return capi::Guard([&]() -> absl::Status {
     MILLRACE_RETURN_IF_ERROR(capi::CheckGiven(
         "mr_loader_schema", {{"loader", loader != nullptr}, {"visit", visit != nullptr}}));
-    for (const millrace::Field& field : loader->pipeline->schema().fields()) {
-      const mr_field shown = capi::FieldOf(field);
-      visit(user, &shown);
-    }
+    capi::ShowFields(*loader->pipeline, visit, user);
     return absl::OkStatus();
   });
 }
@@ -175,16 +102,7 @@ mr_error* mr_loader_locate(const mr_loader* loader, const mr_sample_id* id,
     MILLRACE_RETURN_IF_ERROR(capi::CheckGiven(
         "mr_loader_locate",
         {{"loader", loader != nullptr}, {"id", id != nullptr}, {"visit", visit != nullptr}}));
-    const uint64_t num_records = loader->pipeline->num_records();  // 0: not known
-    if (num_records != 0 && id->record >= num_records) {
-      return absl::OutOfRangeError(
-          absl::StrCat("there is no record ", id->record, ": the source has ", num_records));
-    }
-    const millrace::SampleId sample = {id->epoch, id->record, id->sub_index};
-    const millrace::RecordError where = loader->pipeline->Locate(sample);
-    const mr_record shown = capi::RecordOf(where);
-    visit(user, &shown);
-    return absl::OkStatus();
+    return capi::ShowPlace(*loader->pipeline, *id, visit, user);
   });
 }
 

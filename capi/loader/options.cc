@@ -52,6 +52,7 @@ absl::StatusOr<pipeline::OpenOptions> OpenOptionsOf(const mr_open_options* given
   }
   if (taken.push != nullptr) options.push = taken.push->source;
   if (taken.ops != nullptr) options.ops = taken.ops->table;
+  if (taken.pinned != 0) options.pinned_for = taken.pinned_device;
   MILLRACE_RETURN_IF_ERROR(AddMemory(taken, options));
   return options;
 }

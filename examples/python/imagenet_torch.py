@@ -1,4 +1,4 @@
-"""Trains a small network of torch on images in TFRecord shards.
+"""Trains a small network of torch on images in TFRecord shards, on GPUs where there are any.
 
     torchrun --nproc-per-node 2 imagenet_torch.py "/data/imagenet/train-*.tfrecord"
 """
@@ -24,18 +24,27 @@ def make_net():
                          nn.Flatten(), nn.Linear(64, 1000))
 
 
+def find_device():
+    if not torch.cuda.is_available():
+        return torch.device("cpu")
+    torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
+    return torch.device("cuda", torch.cuda.current_device())
+
+
 def main(files):
+    device = find_device()
     if "RANK" in os.environ:
-        torch.distributed.init_process_group("gloo")
+        torch.distributed.init_process_group("gloo" if device.type == "cpu" else "nccl")
     torch.manual_seed(0)
-    net = make_net().to(memory_format=torch.channels_last)
+    net = make_net().to(device, memory_format=torch.channels_last)
     if torch.distributed.is_initialized():
         net = DistributedDataParallel(net)
     optimizer = torch.optim.SGD(net.parameters(), lr=0.05, momentum=0.9)
 
-    # The global batch; each rank gets its rows. A torch DataLoader, whose batches are ready.
-    loader = mr.recipes.imagenet_train(files, BATCH).torch(("image", "label"),
-                                                           layout="channels_last")
+    # The global batch; each rank gets its rows. A torch DataLoader, whose batches are ready, and on
+    # the device.
+    loader = mr.recipes.imagenet_train(files, BATCH).torch(
+        ("image", "label"), device=device, layout="channels_last")
     for epoch in range(EPOCHS):
         loader.set_epoch(epoch)
         for step, (images, labels) in enumerate(loader):

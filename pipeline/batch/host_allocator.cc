@@ -74,13 +74,13 @@ std::shared_ptr<HostAllocator> MakePageableAllocator() {
   return std::make_shared<PageableAllocator>();
 }
 
-std::shared_ptr<HostAllocator> MakeHostAllocator(const Context& context) {
-  absl::StatusOr<std::shared_ptr<HostAllocator>> pinned = MakePinnedAllocator();
+std::shared_ptr<HostAllocator> MakeHostAllocator(const Context& context,
+                                                 std::optional<int> pinned_for) {
+  if (!pinned_for.has_value()) return MakePageableAllocator();
+  absl::StatusOr<std::shared_ptr<HostAllocator>> pinned = MakePinnedAllocator(*pinned_for);
   if (pinned.ok()) return *std::move(pinned);
-  if (!absl::IsUnimplemented(pinned.status())) {
-    context.Log(LogLevel::kWarning,
-                ToStd(absl::StrCat("batches lie in pageable memory: ", pinned.status().message())));
-  }
+  context.Log(LogLevel::kWarning,
+              ToStd(absl::StrCat("batches lie in pageable memory: ", pinned.status().message())));
   return MakePageableAllocator();
 }
 

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <string_view>
 
 #include "absl/status/statusor.h"
@@ -15,8 +16,9 @@ class HostAllocator {
  public:
   virtual ~HostAllocator() = default;
 
-  // Returns `bytes` > 0 uninitialised bytes, aligned to 64 (to 2 MiB from 2 MiB on).
+  // Returns `bytes` > 0 uninitialised bytes, aligned to 64; pageable ones from 2 MiB on to 2 MiB.
   //   RESOURCE_EXHAUSTED  the system has no such memory
+  //   INTERNAL            another error of the device's driver
   virtual absl::StatusOr<std::byte*> Allocate(size_t bytes) = 0;
   // Gives back what Allocate returned for `bytes`.
   virtual void Free(std::byte* memory, size_t bytes) = 0;
@@ -26,13 +28,17 @@ class HostAllocator {
 
 std::shared_ptr<HostAllocator> MakePageableAllocator();
 
-// Page-locked memory, from which a device copies asynchronously.
-//   UNIMPLEMENTED        this build has no CUDA parts
+// Memory that the driver of that CUDA device page-locks, from which devices copy asynchronously.
+// Loads the driver, and makes the device's primary context if nobody has.
 //   FAILED_PRECONDITION  the driver or a device is missing; the message says which
-absl::StatusOr<std::shared_ptr<HostAllocator>> MakePinnedAllocator();
+//   INVALID_ARGUMENT     there are devices, but none of that ordinal
+//   RESOURCE_EXHAUSTED, INTERNAL  the driver's error
+absl::StatusOr<std::shared_ptr<HostAllocator>> MakePinnedAllocator(int device);
 
-// Pinned where that works, else pageable; in a build with CUDA the reason is logged.
-std::shared_ptr<HostAllocator> MakeHostAllocator(const Context& context);
+// Page-locked for the device `pinned_for`; pageable if that does not work, with the reason in the
+// log, or if it is unset.
+std::shared_ptr<HostAllocator> MakeHostAllocator(const Context& context,
+                                                 std::optional<int> pinned_for);
 
 }  // namespace millrace::pipeline
 

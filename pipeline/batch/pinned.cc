@@ -1,41 +1,54 @@
-#include <cuda_runtime_api.h>
-
-#include <cstdint>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
-#include "pipeline/batch/cuda_devices.h"
 #include "pipeline/batch/host_allocator.h"
+#include "pipeline/cuda/driver.h"
+#include "pipeline/cuda/primary_context.h"
 
 namespace millrace::pipeline {
 namespace {
 
+using cuda::CurrentContext;
+using cuda::PrimaryContext;
+
+// The memory ends with the context in which it was allocated, so the allocator holds that.
 class PinnedAllocator final : public HostAllocator {
  public:
-  // cudaHostAlloc returns whole pages, which are aligned to far more than 64; the driver maps large
-  // blocks with large pages itself.
+  explicit PinnedAllocator(std::shared_ptr<const PrimaryContext> context)
+      : context_(std::move(context)) {}
+
+  // The driver returns whole pages, and maps large blocks with large pages itself. Portable: page-
+  // locked for the contexts of all devices.
   absl::StatusOr<std::byte*> Allocate(size_t bytes) override {
+    const CurrentContext current(*context_);
+    MILLRACE_RETURN_IF_ERROR(current.status());
     void* memory = nullptr;
-    const cudaError_t error = cudaHostAlloc(&memory, bytes, cudaHostAllocPortable);
-    if (error != cudaSuccess) {
-      cudaGetLastError();  // clears the error, which is reported here
-      return absl::ResourceExhaustedError(
-          absl::StrCat("cudaHostAlloc of ", bytes, " B: ", cudaGetErrorString(error)));
-    }
-    return static_cast<std::byte*>(memory);
+    const cuda::Result result =
+        context_->driver().mem_host_alloc(&memory, bytes, cuda::kMemHostAllocPortable);
+    if (result == cuda::Result::kSuccess) return static_cast<std::byte*>(memory);
+    return Annotate(cuda::ToStatus(context_->driver(), result, "cuMemHostAlloc"),
+                    ToStd(absl::StrCat("a page-locked slab of ", bytes, " B")));
   }
-  // Fails only while the process is being torn down, when the driver has freed everything already.
+  // Fails only when the device is lost, or while the process is being torn down and the driver has
+  // freed everything already.
   void Free(std::byte* memory, size_t) override {
-    if (cudaFreeHost(memory) != cudaSuccess) cudaGetLastError();
+    const CurrentContext current(*context_);
+    static_cast<void>(context_->driver().mem_free_host(memory));
   }
   std::string_view name() const override { return "pinned"; }
+
+ private:
+  const std::shared_ptr<const PrimaryContext> context_;
 };
 
 }  // namespace
 
-absl::StatusOr<std::shared_ptr<HostAllocator>> MakePinnedAllocator() {
-  MILLRACE_RETURN_IF_ERROR(CountCudaDevices().status());
-  return std::make_shared<PinnedAllocator>();
+absl::StatusOr<std::shared_ptr<HostAllocator>> MakePinnedAllocator(int device) {
+  MILLRACE_ASSIGN_OR_RETURN(std::shared_ptr<const cuda::Driver> driver, cuda::ProcessDriver());
+  MILLRACE_ASSIGN_OR_RETURN(std::shared_ptr<const PrimaryContext> context,
+                            PrimaryContext::Retain(std::move(driver), device));
+  return std::make_shared<PinnedAllocator>(std::move(context));
 }
 
 }  // namespace millrace::pipeline

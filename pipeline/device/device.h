@@ -9,14 +9,14 @@
 #include "absl/status/statusor.h"
 
 // The calls of an accelerator that the hand-off needs, in CUDA's terms. Streams and events are
-// opaque handles (cudaStream_t, cudaEvent_t), so that no header of ours names a CUDA type and tests
+// opaque handles (CUstream, CUevent), so that no header of ours names a CUDA type and tests
 // can put a device of their own underneath whose copies they delay and fail.
 
 namespace millrace::pipeline {
 
 // Work on one stream runs in the order in which it was issued; streams run beside each other unless
 // an event orders them. Nothing here waits for the device but Synchronize. Thread-safe; works on
-// any thread and leaves that thread's current device as it was.
+// any thread and leaves that thread's current context as it was.
 //
 // Every call may return
 //   RESOURCE_EXHAUSTED  the device, or the driver, has no memory left
@@ -52,7 +52,7 @@ class Device {
   // `event` passes when the work issued on `stream` so far is done. Recording it again moves it;
   // waits issued before the move stay with the old place.
   virtual absl::Status Record(void* event, void* stream) = 0;
-  // True if `event` has passed; an error if the work before it failed.
+  // True if `event` has passed; an error if the work before it failed, or the driver does not say.
   virtual absl::StatusOr<bool> Query(void* event) = 0;
   // Work issued on `stream` from now on runs only after `event` has passed.
   virtual absl::Status Wait(void* stream, void* event) = 0;
@@ -61,8 +61,7 @@ class Device {
   virtual absl::Status Synchronize(void* stream) = 0;
 };
 
-// The CUDA device of that ordinal.
-//   UNIMPLEMENTED        this build has no CUDA parts
+// The CUDA device of that ordinal, in its primary context. Loads the driver.
 //   FAILED_PRECONDITION  the driver or a device is missing; the message says which
 //   INVALID_ARGUMENT     there are devices, but none of that ordinal
 absl::StatusOr<std::shared_ptr<Device>> MakeCudaDevice(int ordinal);

@@ -14,6 +14,8 @@ constexpr size_t kTensorAlignment = 256;
 // scarce that none can be filled before this copy is done. A driver's blocking wait could not be
 // cancelled.
 constexpr std::chrono::microseconds kCopyPoll{200};
+// A longer one could overflow the clock.
+constexpr std::chrono::nanoseconds kLongestWait = std::chrono::hours(24 * 365);
 
 size_t AlignedBytes(const ConstTensorView& tensor) {
   return (tensor.size_bytes() + kTensorAlignment - 1) / kTensorAlignment * kTensorAlignment;
@@ -24,6 +26,22 @@ size_t DeviceBytes(const Batch& host) {
   for (size_t i = 0; i < host.names().size(); ++i) bytes += AlignedBytes(host.tensor(i));
   return bytes;
 }
+
+// Gives a slab back, unless another has taken it over.
+class SlabHolder {
+ public:
+  SlabHolder(DeviceSlabs& slabs, DeviceSlab slab) : slabs_(&slabs), slab_(slab) {}
+  SlabHolder(const SlabHolder&) = delete;
+  SlabHolder& operator=(const SlabHolder&) = delete;
+  ~SlabHolder() {
+    if (slabs_ != nullptr) slabs_->GiveBack(slab_, {});
+  }
+  void Release() { slabs_ = nullptr; }
+
+ private:
+  DeviceSlabs* slabs_;
+  const DeviceSlab slab_;
+};
 
 absl::Status CancelledError() { return absl::CancelledError("the feed was cancelled"); }
 
@@ -46,6 +64,7 @@ DeviceBatchData::DeviceBatchData(std::shared_ptr<BatchCopy> copy_in, DeviceSlab 
       names(host.names().begin(), host.names().end()),
       ids(host.ids().begin(), host.ids().end()),
       valid(host.valid().begin(), host.valid().end()),
+      damaged(host.damaged().begin(), host.damaged().end()),
       index(host.index()),
       epoch(host.epoch()),
       ends_epoch(host.ends_epoch()),
@@ -62,23 +81,25 @@ DeviceBatchData::DeviceBatchData(std::shared_ptr<BatchCopy> copy_in, DeviceSlab 
 }
 
 DeviceBatchData::~DeviceBatchData() {
-  std::vector<void*> events;
-  {
-    MutexLock lock(mu);
-    for (const auto& [stream, event] : uses) events.push_back(event);
-  }
-  copy->slabs->GiveBack(slab, std::move(events));
+  MutexLock lock(mu);
+  copy->slabs->GiveBack(slab, std::move(use_events));
 }
 
 absl::Status DeviceBatchData::RecordUse(void* stream) {
   DeviceSlabs& slabs = *copy->slabs;
   MutexLock lock(mu);
-  const auto known = std::ranges::find(uses, stream, [](const auto& use) { return use.first; });
-  if (known != uses.end()) return slabs.device().Record(known->second, stream);
+  const auto known = std::ranges::find(use_streams, stream);
+  if (known != use_streams.end()) {
+    return slabs.device().Record(use_events[static_cast<size_t>(known - use_streams.begin())],
+                                 stream);
+  }
+  use_streams.reserve(use_streams.size() + 1);
+  use_events.reserve(use_events.size() + 1);
   MILLRACE_ASSIGN_OR_RETURN(void* const event, slabs.TakeEvent());
   const absl::Status status = slabs.device().Record(event, stream);
   if (status.ok()) {
-    uses.emplace_back(stream, event);
+    use_streams.push_back(stream);
+    use_events.push_back(event);
   } else {
     slabs.GiveBackEvent(event);
   }
@@ -96,15 +117,24 @@ absl::StatusOr<std::unique_ptr<Handoff>> Handoff::Make(std::shared_ptr<Device> d
 }
 
 Handoff::Handoff(std::shared_ptr<DeviceSlabs> slabs, std::unique_ptr<Pipeline> pipeline, int ring)
-    : slabs_(std::move(slabs)), pipeline_(std::move(pipeline)), ring_(static_cast<size_t>(ring)) {}
+    : slabs_(std::move(slabs)),
+      pipeline_(std::move(pipeline)),
+      ring_(static_cast<size_t>(ring)),
+      token_(pipeline_->Save()) {}
 
-// No caller is left for the error of a copy that fails here; it only has to be over.
 Handoff::~Handoff() {
   Cancel();
+  DropCopies();
+  slabs_->Close();
+}
+
+// Drops the batches that were not delivered. No caller is left for the error of a copy that fails
+// here; it only has to be over.
+void Handoff::DropCopies() {
+  parked_.reset();
   queue_.clear();
   if (!copying_.empty()) slabs_->device().Synchronize(slabs_->copy_stream()).IgnoreError();
   copying_.clear();
-  slabs_->Close();
 }
 
 void Handoff::Cancel() {
@@ -114,41 +144,76 @@ void Handoff::Cancel() {
   cancel_.NotifyAll();
 }
 
-absl::StatusOr<std::optional<DeviceBatch>> Handoff::Next() {
-  if (cancelled_.load(std::memory_order_acquire)) {
-    return CancelledError();
-  }
+absl::Status Handoff::Restore(const std::string& token) {
+  MILLRACE_RETURN_IF_ERROR(pipeline_->Restore(token));
+  Restart();
+  return absl::OkStatus();
+}
+
+absl::Status Handoff::Seek(uint64_t batch) {
+  MILLRACE_RETURN_IF_ERROR(pipeline_->Seek(batch));
+  Restart();
+  return absl::OkStatus();
+}
+
+// Begins anew where the pipeline stands.
+void Handoff::Restart() {
+  DropCopies();
+  ended_ = false;
+  failed_index_ = std::numeric_limits<uint64_t>::max();
+  result_.reset();
+  token_ = pipeline_->Save();
+}
+
+absl::StatusOr<std::optional<DeviceBatch>> Handoff::Next() { return *NextBy(std::nullopt); }
+
+std::optional<absl::StatusOr<std::optional<DeviceBatch>>> Handoff::NextFor(
+    std::chrono::nanoseconds limit) {
+  const auto now = std::chrono::steady_clock::now();
+  return NextBy(now + std::clamp(limit, std::chrono::nanoseconds::zero(), kLongestWait));
+}
+
+// Nullopt: the time has passed.
+std::optional<absl::StatusOr<std::optional<DeviceBatch>>> Handoff::NextBy(End end) {
+  using Delivery = absl::StatusOr<std::optional<DeviceBatch>>;
+  if (cancelled_.load(std::memory_order_acquire)) return Delivery(CancelledError());
   SettleCopies();
-  if (!result_.has_value() && queue_.empty()) MILLRACE_RETURN_IF_ERROR(FillQueue());
-  if (result_.has_value()) {
-    if (!result_->ok()) return *result_;
-    return std::optional<DeviceBatch>();
+  if (!result_.has_value() && queue_.empty()) {
+    const absl::StatusOr<bool> filled = FillQueue(end);
+    if (!filled.ok()) return Delivery(filled.status());
+    if (!*filled) return std::nullopt;
   }
-  return Deliver();
+  if (!result_.has_value()) return Deliver();
+  return result_->ok() ? Delivery(std::optional<DeviceBatch>()) : Delivery(*result_);
 }
 
 void Handoff::Poll() {
   SettleCopies();
-  LookAhead();
+  LookAhead(ring_);
 }
 
-// REQUIRES: the queue is not empty.
+// Where there is no memory, the batch stays in the queue. REQUIRES: the queue is not empty.
 absl::StatusOr<std::optional<DeviceBatch>> Handoff::Deliver() {
+  if (!queue_.front().error.ok()) {
+    result_ = queue_.front().error;
+    queue_.pop_front();
+    return *result_;
+  }
+  std::string token = queue_.front().data->resume_token;
+  LookAhead(ring_ + 1);
   const Entry entry = std::move(queue_.front());
   queue_.pop_front();
-  if (!entry.error.ok()) {
-    result_ = entry.error;
-    return entry.error;
-  }
-  LookAhead();
+  token_.swap(token);
   return std::optional<DeviceBatch>(DeviceBatch(entry.data));
 }
 
-// Gives back host slabs whose copies are done, and finds copies that failed.
+// Gives back host slabs whose copies are done, and finds copies that failed. A copy that cannot be
+// queried may still read its slab.
 void Handoff::SettleCopies() {
   while (!copying_.empty()) {
     const absl::StatusOr<bool> done = copying_.front().copy->Done();
     if (done.ok() && !*done) return;
+    if (!done.ok()) slabs_->device().Synchronize(slabs_->copy_stream()).IgnoreError();
     const Copying copying = std::move(copying_.front());
     copying_.pop_front();
     if (!done.ok()) Fail(*copying.copy, done.status());
@@ -173,31 +238,45 @@ void Handoff::Fail(const BatchCopy& copy, const absl::Status& error) {
   queue_.erase(place + 1, queue_.end());
 }
 
-// Waits until the queue has an entry or there is a result.
-absl::Status Handoff::FillQueue() {
+// Waits until the queue has an entry or there is a result; false: the time has passed.
+absl::StatusOr<bool> Handoff::FillQueue(End end) {
   while (queue_.empty() && !result_.has_value()) {
     if (ended_) {
       result_ = absl::OkStatus();
     } else if (copying_.size() > ring_) {
-      MILLRACE_RETURN_IF_ERROR(WaitForCopy());
+      MILLRACE_ASSIGN_OR_RETURN(const bool is_done, WaitForCopy(end));
+      if (!is_done) return false;
     } else if (parked_.has_value()) {
       if (!Issue()) return HeldError();
     } else {
-      Outcome outcome = pipeline_->Next();
-      if (IsRetryable(outcome.status()) && !copying_.empty()) {
-        MILLRACE_RETURN_IF_ERROR(WaitForCopy());  // of the host slabs held some are ours
-      } else {
-        MILLRACE_RETURN_IF_ERROR(Take(std::move(outcome)));
-      }
+      MILLRACE_ASSIGN_OR_RETURN(const bool is_taken, TakeNext(end));
+      if (!is_taken) return false;
     }
   }
-  return absl::OkStatus();
+  return true;
 }
 
-// Issues all that can be issued without waiting. An outcome of the pipeline that is no batch is
-// kept for the call that comes to it, or said again then.
-void Handoff::LookAhead() {
-  while (!ended_ && queue_.size() < ring_ && copying_.size() <= ring_) {
+// Takes the pipeline's next outcome, or waits for a copy to give back its host slab; false: the
+// time has passed.
+absl::StatusOr<bool> Handoff::TakeNext(End end) {
+  std::optional<Outcome> outcome = PipelineNext(end);
+  if (!outcome.has_value()) return false;
+  if (IsRetryable(outcome->status()) && !copying_.empty()) {
+    return WaitForCopy(end);  // of the host slabs held some are ours
+  }
+  MILLRACE_RETURN_IF_ERROR(Take(*std::move(outcome)));
+  return true;
+}
+
+std::optional<Handoff::Outcome> Handoff::PipelineNext(End end) {
+  if (!end.has_value()) return pipeline_->Next();
+  return pipeline_->NextFor(*end - std::chrono::steady_clock::now());
+}
+
+// Issues all that can be issued without waiting, until the queue has `most` entries. An outcome of
+// the pipeline that is no batch is kept for the call that comes to it, or said again then.
+void Handoff::LookAhead(size_t most) {
+  while (!ended_ && queue_.size() < most && copying_.size() <= ring_) {
     if (parked_.has_value()) {
       if (!Issue()) return;
       continue;
@@ -217,66 +296,74 @@ absl::Status Handoff::Take(Outcome outcome) {
   if (absl::IsCancelled(outcome.status()) || IsRetryable(outcome.status())) {
     return outcome.status();
   }
-  ended_ = true;
   queue_.push_back({.error = outcome.status()});
+  ended_ = true;
   return absl::OkStatus();
 }
 
 // Issues the copies of the parked batch; false when the device has no room for it.
 bool Handoff::Issue() {
-  const Batch host = *parked_;
-  absl::StatusOr<std::optional<DeviceSlab>> slab = slabs_->Take(DeviceBytes(host));
+  absl::StatusOr<std::optional<DeviceSlab>> slab = slabs_->Take(DeviceBytes(*parked_));
   if (slab.ok() && !slab->has_value()) return false;
-  parked_.reset();
-  absl::Status status = slab.ok() ? IssueTo(host, **slab) : slab.status();
+  const absl::Status status = slab.ok() ? IssueTo(*parked_, **slab) : slab.status();
   if (!status.ok()) {
+    queue_.push_back({.error = CopyError(parked_->index(), status)});
     ended_ = true;
-    failed_index_ = host.index();
-    queue_.push_back({.error = CopyError(host.index(), status)});
+    failed_index_ = parked_->index();
   }
+  parked_.reset();
   return true;
+}
+
+// Takes over the slab, also where it fails.
+absl::StatusOr<Handoff::Entry> Handoff::MakeEntry(const Batch& host, DeviceSlab slab) {
+  SlabHolder holder(*slabs_, slab);
+  Entry entry;
+  entry.copy = std::make_shared<BatchCopy>(slabs_, host.index());
+  MILLRACE_ASSIGN_OR_RETURN(entry.copy->ready, slabs_->TakeEvent());
+  entry.data = std::make_shared<DeviceBatchData>(entry.copy, slab, host);
+  holder.Release();
+  return entry;
 }
 
 // Copies issued before a call failed may still read the host's slab. When the ready event
 // cannot be recorded behind it, the device is lost or nearly so, and is waited for.
+//
+// What takes memory comes before the copies: behind them the batch must be in both queues.
 absl::Status Handoff::IssueTo(const Batch& host, DeviceSlab slab) {
-  const absl::StatusOr<void*> ready = slabs_->TakeEvent();
-  if (!ready.ok()) {
-    slabs_->GiveBack(slab, {});
-    return ready.status();
-  }
-  const auto copy = std::make_shared<BatchCopy>(slabs_, *ready, host.index());
-  const auto data = std::make_shared<DeviceBatchData>(copy, slab, host);
+  MILLRACE_ASSIGN_OR_RETURN(const Entry entry, MakeEntry(host, slab));
+  copying_.push_back({entry.copy, host});  // its event has passed until it is recorded
+  queue_.push_back(entry);
   Device& device = slabs_->device();
   absl::Status status;
-  for (size_t i = 0; i < data->tensors.size() && status.ok(); ++i) {
-    const DeviceTensorView& tensor = data->tensors[i];
+  for (size_t i = 0; i < entry.data->tensors.size() && status.ok(); ++i) {
+    const DeviceTensorView& tensor = entry.data->tensors[i];
     if (tensor.size_bytes() == 0) continue;
     status = device.Copy(static_cast<std::byte*>(tensor.data), host.tensor(i).data,
                          tensor.size_bytes(), slabs_->copy_stream());
   }
-  const absl::Status recorded = device.Record(copy->ready, slabs_->copy_stream());
-  if (recorded.ok()) {
-    copying_.push_back({copy, host});
-  } else {
+  const absl::Status recorded = device.Record(entry.copy->ready, slabs_->copy_stream());
+  if (!recorded.ok()) {
     device.Synchronize(slabs_->copy_stream()).IgnoreError();
+    copying_.pop_back();
   }
   status.Update(recorded);
-  if (status.ok()) queue_.push_back({.copy = copy, .data = data});
+  if (!status.ok()) queue_.pop_back();
   return status;
 }
 
-// REQUIRES: a copy is under way.
-absl::Status Handoff::WaitForCopy() {
+// Waits until a copy is done; false: the time has passed. REQUIRES: a copy is under way.
+absl::StatusOr<bool> Handoff::WaitForCopy(End end) {
   while (true) {
     const absl::StatusOr<bool> done = copying_.front().copy->Done();
     if (!done.ok() || *done) break;
+    if (end.has_value() && std::chrono::steady_clock::now() >= *end) return false;
     MutexLock lock(mu_);
     if (cancelled_.load(std::memory_order_acquire)) return CancelledError();
     cancel_.WaitFor(mu_, kCopyPoll);
   }
   SettleCopies();
-  return absl::OkStatus();
+  return true;
 }
 
 absl::Status Handoff::HeldError() const {

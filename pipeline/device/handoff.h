@@ -2,6 +2,7 @@
 #define MILLRACE_PIPELINE_DEVICE_HANDOFF_H_
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <deque>
 #include <limits>
@@ -29,9 +30,11 @@ namespace millrace::pipeline {
 
 // The copies of one batch. Shared by its host slab's keeper and its DeviceBatch.
 struct BatchCopy {
-  BatchCopy(std::shared_ptr<DeviceSlabs> slabs_in, void* ready_in, uint64_t index_in)
-      : slabs(std::move(slabs_in)), ready(ready_in), index(index_in) {}
-  ~BatchCopy() { slabs->GiveBackEvent(ready); }
+  BatchCopy(std::shared_ptr<DeviceSlabs> slabs_in, uint64_t index_in)
+      : slabs(std::move(slabs_in)), index(index_in) {}
+  ~BatchCopy() {
+    if (ready != nullptr) slabs->GiveBackEvent(ready);
+  }
   BatchCopy(const BatchCopy&) = delete;
   BatchCopy& operator=(const BatchCopy&) = delete;
 
@@ -39,13 +42,14 @@ struct BatchCopy {
   absl::StatusOr<bool> Done() const;
 
   const std::shared_ptr<DeviceSlabs> slabs;
-  void* const ready;     // recorded behind the copies
-  const uint64_t index;  // the number of the batch
+  const uint64_t index;   // the number of the batch
+  void* ready = nullptr;  // recorded behind the copies; constant from then on
 };
 
 // The data that a DeviceBatch is a handle of. It owns its slab and its events of use, and gives
 // them back when the last handle drops.
 struct DeviceBatchData {
+  // Takes over the slab when it succeeds.
   DeviceBatchData(std::shared_ptr<BatchCopy> copy_in, DeviceSlab slab_in, const Batch& host);
   ~DeviceBatchData();
   DeviceBatchData(const DeviceBatchData&) = delete;
@@ -61,6 +65,7 @@ struct DeviceBatchData {
   std::vector<DeviceTensorView> tensors;
   std::vector<SampleId> ids;
   std::vector<uint8_t> valid;
+  std::vector<DamagedSample> damaged;
   uint64_t index = 0;
   uint64_t epoch = 0;
   bool ends_epoch = false;  // true if the epoch changes, or the stream ends, behind this batch
@@ -70,12 +75,13 @@ struct DeviceBatchData {
   std::string resume_token;
 
   Mutex mu;
-  // A stream and the event behind its last use.
-  std::vector<std::pair<void*, void*>> uses MILLRACE_GUARDED_BY(mu);
+  // Streams, and of each the event behind its last use.
+  std::vector<void*> use_streams MILLRACE_GUARDED_BY(mu);
+  std::vector<void*> use_events MILLRACE_GUARDED_BY(mu);
 };
 
-// Behind DeviceFeed, whose comments hold for the methods here. Next and Poll from one thread at a
-// time; Cancel from any.
+// Behind DeviceFeed, whose comments hold for the methods here. Cancel is called by any thread, all
+// else by one thread at a time.
 class Handoff {
  public:
   //   INVALID_ARGUMENT  an option
@@ -86,8 +92,13 @@ class Handoff {
   ~Handoff();
 
   absl::StatusOr<std::optional<DeviceBatch>> Next();
+  std::optional<absl::StatusOr<std::optional<DeviceBatch>>> NextFor(std::chrono::nanoseconds limit);
   void Poll();
   void Cancel();
+
+  std::string Save() const { return token_; }
+  absl::Status Restore(const std::string& token);
+  absl::Status Seek(uint64_t batch);
 
   const Pipeline& pipeline() const { return *pipeline_; }
 
@@ -104,17 +115,25 @@ class Handoff {
     Batch host;
   };
   using Outcome = absl::StatusOr<std::optional<Batch>>;
+  // The time at which a wait ends; nullopt: none.
+  using End = std::optional<std::chrono::steady_clock::time_point>;
 
   Handoff(std::shared_ptr<DeviceSlabs> slabs, std::unique_ptr<Pipeline> pipeline, int ring);
 
+  std::optional<absl::StatusOr<std::optional<DeviceBatch>>> NextBy(End end);
+  void DropCopies();
+  void Restart();
   void SettleCopies();
   void Fail(const BatchCopy& copy, const absl::Status& error);
-  absl::Status FillQueue();
-  void LookAhead();
+  absl::StatusOr<bool> FillQueue(End end);
+  absl::StatusOr<bool> TakeNext(End end);
+  std::optional<Outcome> PipelineNext(End end);
+  void LookAhead(size_t most);
   absl::Status Take(Outcome outcome);
   bool Issue();
+  absl::StatusOr<Entry> MakeEntry(const Batch& host, DeviceSlab slab);
   absl::Status IssueTo(const Batch& host, DeviceSlab slab);
-  absl::Status WaitForCopy();
+  absl::StatusOr<bool> WaitForCopy(End end);
   absl::Status HeldError() const;
   absl::StatusOr<std::optional<DeviceBatch>> Deliver();
 
@@ -130,6 +149,7 @@ class Handoff {
   bool ended_ = false;  // true if nothing more is taken from the pipeline
   uint64_t failed_index_ = std::numeric_limits<uint64_t>::max();  // the lowest whose copy failed
   std::optional<absl::Status> result_;  // the result of Next from now on; OK: the end
+  std::string token_;                   // of the batch delivered last, or of the beginning
 
   // True once Cancel was called. Any thread -> the one in Next, acquire and release.
   std::atomic<bool> cancelled_{false};

@@ -48,11 +48,10 @@ bool DeviceSlabs::RoomLocked(size_t bytes) const {
   return allocated_ == 0 || allocated_ + static_cast<int64_t>(bytes) <= max_bytes_;
 }
 
-// A query that fails says that the device is lost, and then no event holds anything up.
 bool DeviceSlabs::PassedLocked(Idle& idle) {
   while (!idle.uses.empty()) {
     const absl::StatusOr<bool> passed = device_->Query(idle.uses.back());
-    if (passed.ok() && !*passed) return false;
+    if (!passed.ok() || !*passed) return false;
     events_.push_back(idle.uses.back());
     idle.uses.pop_back();
   }
@@ -60,13 +59,12 @@ bool DeviceSlabs::PassedLocked(Idle& idle) {
 }
 
 absl::Status DeviceSlabs::WaitLocked(Idle& idle) {
-  absl::Status status;
-  for (void* event : idle.uses) {
-    status.Update(device_->Wait(copy_stream_, event));
-    events_.push_back(event);
+  while (!idle.uses.empty()) {
+    MILLRACE_RETURN_IF_ERROR(device_->Wait(copy_stream_, idle.uses.back()));
+    events_.push_back(idle.uses.back());
+    idle.uses.pop_back();
   }
-  idle.uses.clear();
-  return status;
+  return absl::OkStatus();
 }
 
 DeviceSlab DeviceSlabs::RemoveLocked(size_t i) {
@@ -78,12 +76,15 @@ DeviceSlab DeviceSlabs::RemoveLocked(size_t i) {
 // When the wait cannot be issued the device is lost, and its memory goes with it.
 void DeviceSlabs::FreeLocked(size_t i) {
   const absl::Status waited = WaitLocked(idle_[i]);
+  for (void* event : idle_[i].uses) events_.push_back(event);
   const DeviceSlab slab = RemoveLocked(i);
   if (waited.ok()) device_->Free(slab.memory, copy_stream_);
   allocated_ -= static_cast<int64_t>(slab.bytes);
+  --num_slabs_;
 }
 
 absl::StatusOr<std::optional<DeviceSlab>> DeviceSlabs::AllocateLocked(size_t bytes) {
+  idle_.reserve(num_slabs_ + 1);
   absl::StatusOr<std::byte*> memory = device_->Allocate(bytes, copy_stream_);
   if (absl::IsResourceExhausted(memory.status()) && !idle_.empty()) {
     while (!idle_.empty()) FreeLocked(0);
@@ -91,6 +92,7 @@ absl::StatusOr<std::optional<DeviceSlab>> DeviceSlabs::AllocateLocked(size_t byt
   }
   if (!memory.ok()) return memory.status();
   allocated_ += static_cast<int64_t>(bytes);
+  ++num_slabs_;
   return std::optional<DeviceSlab>(DeviceSlab{*memory, bytes});
 }
 
@@ -129,7 +131,12 @@ void DeviceSlabs::GiveBack(DeviceSlab slab, std::vector<void*> uses) {
 
 absl::StatusOr<void*> DeviceSlabs::TakeEvent() {
   MutexLock lock(mu_);
-  if (events_.empty()) return device_->CreateEvent();
+  if (events_.empty()) {
+    events_.reserve(num_events_ + 1);
+    MILLRACE_ASSIGN_OR_RETURN(void* const made, device_->CreateEvent());
+    ++num_events_;
+    return made;
+  }
   void* const event = events_.back();
   events_.pop_back();
   return event;

@@ -52,10 +52,11 @@ class DeviceSlabs {
   //   nullopt  no room: it is taken by slabs that were not given back
   //   the errors of Device
   absl::StatusOr<std::optional<DeviceSlab>> Take(size_t bytes);
-  // `uses` are events of TakeEvent; the slab is not written before they have passed.
+  // `uses` are events of TakeEvent; the slab is not written before they have passed. Needs no
+  // memory of the host.
   void GiveBack(DeviceSlab slab, std::vector<void*> uses);
 
-  // Events, pooled.
+  // Events, pooled. Giving one back needs no memory.
   absl::StatusOr<void*> TakeEvent();
   void GiveBackEvent(void* event);
 
@@ -72,9 +73,11 @@ class DeviceSlabs {
   DeviceSlabs(std::shared_ptr<Device> device, void* copy_stream, int ring, int64_t max_bytes);
 
   bool RoomLocked(size_t bytes) const MILLRACE_REQUIRES(mu_);
-  // Takes the events that have passed from `idle`; true if none is left.
+  // Takes the events that have passed from `idle`; true if none is left. A query that fails does
+  // not say that an event has passed.
   bool PassedLocked(Idle& idle) MILLRACE_REQUIRES(mu_);
-  // Makes the copy stream wait for the slab's uses.
+  // Makes the copy stream wait for the slab's uses. Where that fails, the slab keeps those that are
+  // not waited for.
   absl::Status WaitLocked(Idle& idle) MILLRACE_REQUIRES(mu_);
   DeviceSlab RemoveLocked(size_t i) MILLRACE_REQUIRES(mu_);
   void FreeLocked(size_t i) MILLRACE_REQUIRES(mu_);
@@ -89,8 +92,11 @@ class DeviceSlabs {
   mutable Mutex mu_;
   bool closed_ MILLRACE_GUARDED_BY(mu_) = false;  // true once Close was called
   int64_t allocated_ MILLRACE_GUARDED_BY(mu_) = 0;
+  // Both have room for all that there are, so that giving back needs no memory.
   std::vector<Idle> idle_ MILLRACE_GUARDED_BY(mu_);  // the longest idle first
   std::vector<void*> events_ MILLRACE_GUARDED_BY(mu_);
+  size_t num_slabs_ MILLRACE_GUARDED_BY(mu_) = 0;
+  size_t num_events_ MILLRACE_GUARDED_BY(mu_) = 0;
 };
 
 }  // namespace millrace::pipeline

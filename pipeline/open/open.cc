@@ -195,7 +195,7 @@ absl::StatusOr<ExecutorParts> MakeExecutorParts(PhysicalPlan plan, OpenedSources
                       .adapt = options.adapt,
                       .rows_per_run = 0,
                       .clock = {},
-                      .allocator = MakeHostAllocator(*context),
+                      .allocator = MakeHostAllocator(*context, options.pinned_for),
                       .context = std::move(context)};
   MILLRACE_RETURN_IF_ERROR(FillRows(options, by_rows, parts));
   MILLRACE_RETURN_IF_ERROR(CheckReplace(parts));

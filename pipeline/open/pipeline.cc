@@ -23,6 +23,9 @@ absl::Status OpenOptions::Validate() const {
   if (cpu_budget < 0) {
     return absl::InvalidArgumentError("OpenOptions.cpu_budget must be at least 0");
   }
+  if (pinned_for.has_value() && *pinned_for < 0) {
+    return absl::InvalidArgumentError("OpenOptions.pinned_for must not be negative");
+  }
   return Annotate(http.Validate(), "OpenOptions.http");
 }
 

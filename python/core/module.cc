@@ -3,7 +3,10 @@
 #include "python/core/batch_view.h"
 #include "python/core/context.h"
 #include "python/core/convert.h"
+#include "python/core/device_batch.h"
+#include "python/core/device_tensor.h"
 #include "python/core/error.h"
+#include "python/core/feed.h"
 #include "python/core/loader.h"
 #include "python/core/lock.h"
 #include "python/core/object.h"
@@ -37,6 +40,10 @@ PyObject* SetBatch(PyObject*, PyObject* type) {
   return CallNone([&] { SetBatchType(type); });
 }
 
+PyObject* SetDeviceBatch(PyObject*, PyObject* type) {
+  return CallNone([&] { SetDeviceBatchType(type); });
+}
+
 PyObject* End(PyObject*, PyObject*) {
   EndInterpreter();
   Py_RETURN_NONE;
@@ -56,6 +63,7 @@ PyMethodDef functions[] = {
     {"detect_launcher", DetectLauncher, METH_NOARGS,
      "Returns (found, rank, world, local_size, source) from the environment."},
     {"set_batch_type", SetBatch, METH_O, "Sets the class of batches."},
+    {"set_device_batch_type", SetDeviceBatch, METH_O, "Sets the class of batches on devices."},
     {"version", Version, METH_NOARGS, "Returns Millrace's version."},
     {"end", End, METH_NOARGS,
      "Says that the interpreter ends: threads of the pipeline call no function of Python."},
@@ -76,6 +84,8 @@ PyObject* MakeModule() {
     Ref module = Checked(PyModule_Create(&definition));
     AddTensor(module.get());
     AddBatch(module.get());
+    AddDeviceTensor(module.get());
+    AddDeviceBatch(module.get());
     AddPlan(module.get());
     AddContext(module.get());
     AddSources(module.get());
@@ -83,6 +93,7 @@ PyObject* MakeModule() {
     AddBatchView(module.get());
     AddOps(module.get());
     AddLoader(module.get());
+    AddFeed(module.get());
     AddWriter(module.get());
     return module;
   });

@@ -20,10 +20,18 @@ const char* TextOrNull(PyObject* object, std::string& kept) {
 }  // namespace
 
 OpenArguments::OpenArguments(PyObject* arguments, PyObject* keywords) {
-  const char* names[] = {"plan",  "context",  "rank",       "world", "token",        "quarantine",
-                         "force", "prefetch", "cpu_budget", "adapt", "index_folder", "progress",
-                         "push",  "memory",   "ops",        "trim",  "readonly",     nullptr};
+  const char* names[] = {"plan",   "context",      "rank",
+                         "world",  "token",        "quarantine",
+                         "force",  "prefetch",     "cpu_budget",
+                         "adapt",  "index_folder", "progress",
+                         "push",   "memory",       "ops",
+                         "trim",   "readonly",     "pinned",
+                         "device", "ring",         "max_device_bytes",
+                         nullptr};
   options_.struct_size = sizeof options_;
+  feed_options_.struct_size = sizeof feed_options_;
+  long long max_device_bytes = 0;
+  int pinned = -1;
   PyObject* token = Py_None;
   PyObject* quarantine = Py_None;
   PyObject* index_folder = Py_None;
@@ -31,15 +39,19 @@ OpenArguments::OpenArguments(PyObject* arguments, PyObject* keywords) {
   PyObject* memory = Py_None;
   int adapt = 1;
   if (!PyArg_ParseTupleAndKeywords(
-          arguments, keywords, "O|O$iiOOpiipOOOOOpp", const_cast<char**>(names), &plan_, &context_,
-          &options_.rank, &options_.world, &token, &quarantine, &options_.force_resume,
+          arguments, keywords, "O|O$iiOOpiipOOOOOppiiiL", const_cast<char**>(names), &plan_,
+          &context_, &options_.rank, &options_.world, &token, &quarantine, &options_.force_resume,
           &options_.prefetch_batches, &options_.cpu_budget, &adapt, &index_folder, &progress_,
-          &push, &memory, &ops_, &trim_, &readonly_)) {
+          &push, &memory, &ops_, &trim_, &readonly_, &pinned, &feed_options_.device,
+          &feed_options_.ring, &max_device_bytes)) {
     throw Raised();
   }
   plan();
   context();
+  feed_options_.max_device_bytes = max_device_bytes;
   options_.no_adapt = adapt == 0;
+  options_.pinned = pinned >= 0;
+  options_.pinned_device = pinned >= 0 ? pinned : 0;
   options_.token = TextOrNull(token, token_);
   options_.token_bytes = token_.size();
   options_.quarantine_file = TextOrNull(quarantine, quarantine_file_);

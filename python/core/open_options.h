@@ -3,7 +3,7 @@
 
 #include <optional>
 
-#include "capi/millrace.h"
+#include "capi/millrace_device.h"
 #include "python/core/object.h"
 
 namespace millrace::python {
@@ -19,6 +19,8 @@ class OpenArguments {
   const mr_plan* plan() const;
   mr_context* context() const;
   const mr_open_options& options() const { return options_; }
+  // The device on which batches lie; for a feed alone.
+  const mr_feed_options& feed_options() const { return feed_options_; }
   bool trim() const { return trim_ != 0; }
   bool readonly() const { return readonly_ != 0; }
   // The objects that the loader uses as long as it lives; None where there are none.
@@ -33,6 +35,7 @@ class OpenArguments {
   void TakeMemory(PyObject* memory);
 
   mr_open_options options_ = {};
+  mr_feed_options feed_options_ = {};
   PyObject* plan_ = nullptr;
   PyObject* context_ = Py_None;
   PyObject* ops_ = Py_None;

@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "capi/dlpack.h"
+#include "python/core/dlpack.h"
 #include "python/core/lock.h"
 
 namespace millrace::python {
@@ -23,6 +24,8 @@ constexpr std::array<Dtype, 8> kDtypes = {{{"bytes", 1, kDLUInt, 'u'},
                                            {"bfloat16", 2, kDLBfloat, 'u'},
                                            {"float32", 4, kDLFloat, 'f'},
                                            {"float64", 8, kDLFloat, 'f'}}};
+
+constexpr DLDevice kCpu = {kDLCPU, 0};
 
 PyTypeObject* tensor_type = nullptr;
 
@@ -97,7 +100,7 @@ DLTensor Describe(Tensor* tensor, int64_t* strides) {
   const Dtype& dtype = kDtypes[tensor->dtype];
   for (int i = 0; i < tensor->rank; ++i) strides[i] = tensor->strides[i] / dtype.bytes;
   return {.data = tensor->data,
-          .device = {kDLCPU, 0},
+          .device = kCpu,
           .ndim = tensor->rank,
           .dtype = {dtype.code, static_cast<uint8_t>(8 * dtype.bytes), 1},
           .shape = tensor->shape,
@@ -105,91 +108,41 @@ DLTensor Describe(Tensor* tensor, int64_t* strides) {
           .byte_offset = 0};
 }
 
-// A capsule that nobody has taken still has its name.
 template <typename Managed>
-void FreeCapsule(PyObject* capsule, const char* name) {
-  if (!PyCapsule_IsValid(capsule, name)) return;
-  auto* const managed = static_cast<Managed*>(PyCapsule_GetPointer(capsule, name));
-  managed->deleter(managed);
-}
-void FreeUnversioned(PyObject* capsule) { FreeCapsule<DLManagedTensor>(capsule, "dltensor"); }
-void FreeVersioned(PyObject* capsule) {
-  FreeCapsule<DLManagedTensorVersioned>(capsule, "dltensor_versioned");
-}
-
-template <typename Managed>
-Ref Hand(Tensor* tensor, const char* name, PyCapsule_Destructor free, const Managed& start) {
+Ref Hand(Tensor* tensor, const Managed& start) {
   auto held = std::make_unique<Held<Managed>>();
   held->managed = start;
   held->managed.dl_tensor = Describe(tensor, held->strides.data());
   held->managed.manager_ctx = held.get();
   held->managed.deleter = Held<Managed>::Delete;
+  Py_INCREF(AsObject(tensor));
   held->tensor = AsObject(tensor);
-  Ref capsule = Checked(PyCapsule_New(&held->managed, name, free));
-  Py_INCREF(held->tensor);
-  held.release();
-  return capsule;
-}
-
-// Returns true if the consumer knows the struct with a version (max_version is None, or a tuple).
-bool TakesVersions(PyObject* max_version) {
-  if (max_version == Py_None) return false;
-  const Ref major = Checked(PySequence_GetItem(max_version, 0));
-  const long number = PyLong_AsLong(major.get());
-  if (number == -1 && PyErr_Occurred() != nullptr) throw Raised();
-  return number >= 1;
-}
-
-// Throws BufferError for a wish that is neither None nor the CPU.
-void CheckDevice(PyObject* device) {
-  if (device == Py_None) return;
-  const Ref cpu = Checked(Py_BuildValue("(ii)", kDLCPU, 0));
-  const int is_cpu = PyObject_RichCompareBool(device, cpu.get(), Py_EQ);
-  if (is_cpu < 0) throw Raised();
-  if (is_cpu == 0) Raise(PyExc_BufferError, "the memory is the CPU's, (1, 0)");
+  return CapsuleOf(&held.release()->managed);
 }
 
 PyObject* ToDlpack(PyObject* self, PyObject* arguments, PyObject* keywords) {
   return Call([&] {
-    const char* names[] = {"stream", "max_version", "dl_device", "copy", nullptr};
-    PyObject* stream = Py_None;
-    PyObject* max_version = Py_None;
-    PyObject* device = Py_None;
-    PyObject* copy = Py_None;
-    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "|$OOOO", const_cast<char**>(names),
-                                     &stream, &max_version, &device, &copy)) {
-      throw Raised();
-    }
-    if (copy == Py_True) Raise(PyExc_BufferError, "copy=True: copy the array that is made of it");
-    CheckDevice(device);
+    const DlpackArguments asked(arguments, keywords, kCpu);
     Tensor* const tensor = AsTensor(self);
-    if (TakesVersions(max_version)) {
+    if (asked.takes_versions) {
       DLManagedTensorVersioned versioned = {};
       versioned.version = {1, 0};
       versioned.flags = tensor->readonly ? kDLFlagReadOnly : 0;
-      return Hand(tensor, "dltensor_versioned", FreeVersioned, versioned);
+      return Hand(tensor, versioned);
     }
-    if (tensor->readonly) {
-      Raise(PyExc_BufferError, "the tensor is read-only, which DLPack before 1.0 cannot say");
-    }
-    return Hand(tensor, "dltensor", FreeUnversioned, DLManagedTensor());
+    CheckWriteable(tensor->readonly);
+    return Hand(tensor, DLManagedTensor());
   });
 }
 
-PyObject* DlpackDevice(PyObject*, PyObject*) { return Py_BuildValue("(ii)", kDLCPU, 0); }
+PyObject* DlpackDevice(PyObject*, PyObject*) {
+  return Call([] { return DeviceTuple(kCpu); });
+}
 
 // ---- What it says of itself ----
 
 PyObject* Shape(PyObject* self, void*) {
-  return Call([&] {
-    const Tensor* const tensor = AsTensor(self);
-    Ref shape = Checked(PyTuple_New(tensor->rank));
-    for (int i = 0; i < tensor->rank; ++i) {
-      CheckedZero(PyTuple_SetItem(shape.get(), i,
-                                  Checked(PyLong_FromLongLong(tensor->shape[i])).release()));
-    }
-    return shape;
-  });
+  return Call([&] { return Extents(AsTensor(self)->shape, AsTensor(self)->rank); });
 }
 
 PyObject* DtypeName(PyObject* self, void*) {
@@ -267,6 +220,16 @@ Ref BoolsOf(const uint8_t* bytes, int64_t rows) {
                                      static_cast<Py_ssize_t>(rows), "?"));
 }
 
+Ref Extents(const int64_t* shape, int32_t rank) {
+  Ref extents = Checked(PyTuple_New(rank));
+  for (int32_t i = 0; i < rank; ++i) {
+    CheckedZero(
+        PyTuple_SetItem(extents.get(), i, Checked(PyLong_FromLongLong(shape[i])).release()));
+  }
+  return extents;
+}
+
+char KindOf(int32_t dtype) { return kDtypes[dtype].kind; }
 int64_t BytesOf(int32_t dtype) { return kDtypes[dtype].bytes; }
 const char* NameOf(int32_t dtype) { return kDtypes[dtype].name; }
 

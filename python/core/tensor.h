@@ -36,8 +36,13 @@ Ref BoolsOf(const uint8_t* bytes, int64_t rows);
 
 inline PyObject* AsObject(Tensor* tensor) { return reinterpret_cast<PyObject*>(tensor); }
 
+// Returns a tuple of extents.
+Ref Extents(const int64_t* shape, int32_t rank);
+
 // Returns the bytes of an element.
 int64_t BytesOf(int32_t dtype);
+// Returns the letter of NumPy's array interface, which has no bfloat16: its bits as integers, 'u'.
+char KindOf(int32_t dtype);
 // Returns the name, such as "float32".
 const char* NameOf(int32_t dtype);
 // Returns the mr_dtype of a name; throws ValueError if there is none.

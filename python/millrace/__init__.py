@@ -22,6 +22,7 @@ from ._sources import *
 from ._stages import *
 from .batch import Batch
 from .context import Context, default_context
+from .device import DeviceBatch, DeviceLoader
 from .errors import *
 from .launcher import Launcher, detect_launcher
 from .loader import Field, Loader
@@ -33,10 +34,10 @@ from .writing import ConvertReport, TFRecordWriter, convert
 __version__: str = _core.version()
 
 __all__ = [
-    "Batch", "BatchOp", "BatchRows", "Context", "ConvertReport", "Field", "FieldSpec", "Launcher",
-    "Loader", "Memory", "Plan", "PushSource", "Rows", "RunOp", "TFRecordWriter", "batch_op",
-    "convert", "default_context", "detect_launcher", "field", "get_include", "get_library", "load",
-    "memory", "op", "push", "recipes", "testing",
+    "Batch", "BatchOp", "BatchRows", "Context", "ConvertReport", "DeviceBatch", "DeviceLoader",
+    "Field", "FieldSpec", "Launcher", "Loader", "Memory", "Plan", "PushSource", "Rows", "RunOp",
+    "TFRecordWriter", "batch_op", "convert", "default_context", "detect_launcher", "field",
+    "get_include", "get_library", "load", "memory", "op", "push", "recipes", "testing",
 ]
 from . import _sources, _stages, errors  # noqa: E402
 

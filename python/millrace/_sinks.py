@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any, Callable, Iterable, cast
 
 if TYPE_CHECKING:
     from .context import Context
+    from .device import DeviceLoader
     from .loader import Keys, Loader
     from .plan import Plan
 
@@ -20,16 +21,28 @@ class SinkMethods:
         from .loader import Loader
         return Loader(cast("Plan", self), keys, **options)
 
-    def torch(self, keys: Keys = None, *, layout: str | None = None, last: str = "trim",
-              **options: Any) -> Any:
+    def cuda(self, keys: Keys = None, *, device: int = 0, **options: Any) -> DeviceLoader:
+        """Returns a DeviceLoader, whose batches lie in the memory of a CUDA device: of DeviceBatch;
+        with a name as `keys`, of fields; with several, of tuples of fields. A field has __dlpack__
+        and __cuda_array_interface__.
+
+        device: CUDA's number of the device. Further options are those of DeviceLoader.
+        """
+        from .device import DeviceLoader
+        return DeviceLoader(cast("Plan", self), keys, device=device, **options)
+
+    def torch(self, keys: Keys = None, *, device: Any = None, layout: str | None = None,
+              last: str = "trim", **options: Any) -> Any:
         """Returns a torch DataLoader of tensors that share the batches' memory.
 
         keys: as for numpy; without any, batches are dicts.
+        device: "cuda", "cuda:1", a torch.device or a number: the CUDA device on which batches lie.
+            Further options are then those of DeviceLoader too. None, "cpu": the host.
         layout: "channels_last" gives images as [n, c, h, w], as torch takes them, in the memory
             format torch.channels_last.
         """
         from .torch import make_loader
-        return make_loader(self, keys, layout=layout, last=last, **options)
+        return make_loader(self, keys, device=device, layout=layout, last=last, **options)
 
     def jax(self, sharding: Any = None, keys: Keys = None, *, last: str = "pad",
             **options: Any) -> Any:

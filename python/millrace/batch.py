@@ -7,7 +7,33 @@ from millrace import _core
 __all__ = ["Batch"]
 
 
-class Batch(_core.Batch):
+class FieldMapping:
+    """What the batches of all loaders have in common."""
+
+    __slots__ = ()
+
+    def items(self: Any) -> Any:
+        """The names and values of the fields."""
+        return [(name, self[name]) for name in self.names]
+
+    def values(self: Any) -> Any:
+        """The values of the fields."""
+        return [self[name] for name in self.names]
+
+    def get(self: Any, name: str, default: Any = None) -> Any:
+        """Returns the value of a field, or `default` if there is none."""
+        return self[name] if name in self else default
+
+    def state_dict(self: Any) -> Dict[str, Any]:
+        """The state from which a loader goes on behind this batch.
+
+        It is right where a wrapper reads ahead too, which the state of the loader is not.
+        """
+        ends = self.ends_epoch
+        return {"millrace": self.token, "epoch": self.epoch + ends, "inside": not ends}
+
+
+class Batch(FieldMapping, _core.Batch):
     """A batch: batch["image"] is the NumPy array of a field, a view of the batch's memory.
 
     It holds its memory as long as it, or an array of it, lives, also behind the loader's end. Views
@@ -15,26 +41,6 @@ class Batch(_core.Batch):
     """
 
     __slots__ = ()
-
-    def items(self) -> Any:
-        """The names and arrays of the fields."""
-        return [(name, self[name]) for name in self.names]
-
-    def values(self) -> Any:
-        """The arrays of the fields."""
-        return [self[name] for name in self.names]
-
-    def get(self, name: str, default: Any = None) -> Any:
-        """Returns the array of a field, or `default` if there is none."""
-        return self[name] if name in self else default
-
-    def state_dict(self) -> Dict[str, Any]:
-        """The state from which a loader goes on behind this batch.
-
-        It is right where a wrapper reads ahead too, which the state of the loader is not.
-        """
-        ends = self.ends_epoch
-        return {"millrace": self.token, "epoch": self.epoch + ends, "inside": not ends}
 
     def torch(self, name: str) -> Any:
         """Returns a field as a torch.Tensor that shares the memory."""

@@ -56,6 +56,9 @@ class Loader:
     progress: is called with (done bytes, total bytes) while files are indexed. True shows a bar of
         tqdm, if it is installed.
     writable: False if arrays are read-only.
+    pinned: CUDA's number of the device that copies batches while the host works on: they lie in
+        page-locked memory then, and must live until such a copy is over. True: device 0; for torch,
+        its current one. False: ordinary memory. Without CUDA's driver it changes nothing.
     repeat: False if a plan without a `repeat` stage ends behind its epoch.
 
     Files are opened by the first call that needs them, so that a loader may be made before a
@@ -68,7 +71,7 @@ class Loader:
                  prefetch: Optional[int] = None, cpu_budget: Optional[int] = None,
                  index_folder: Union[None, str, os.PathLike[str]] = None,
                  progress: Progress = None, writable: bool = True,
-                 repeat: bool = True) -> None:
+                 pinned: Union[bool, int] = False, repeat: bool = True) -> None:
         if last not in ("pad", "trim"):
             raise ValueError(
                 f"last is {last!r}, not 'pad' or 'trim'. To drop a partial batch, set the plan's "
@@ -83,6 +86,8 @@ class Loader:
         self._ranks = None if rank is None else (rank, world)
         self._context = context
         self._writable = writable
+        self._pinned = pinned if isinstance(pinned, bool) else _device_number(pinned)
+        self._pinned_device = -1  # the device of an open loader's page-locked memory; -1: none
         self._progress = progress
         self._options: Dict[str, Any] = {
             "quarantine": None if quarantine is None else os.fspath(quarantine),
@@ -118,15 +123,29 @@ class Loader:
         rank, world = self._find_ranks()
         context = self._context or default_context()
         attached = self.plan._attached
+        self._pinned_device = self._find_pinned_device()
         try:
             with Shown(self._progress, "B") as progress:
-                return _core.Loader(
+                return self._make_core(
                     self.plan.core(), context._core, rank=rank, world=world, token=self._token,
                     force=self._force, trim=self._last == "trim", readonly=not self._writable,
                     progress=progress, push=attached.push, memory=attached.memory or None,
-                    ops=table_of(attached.ops), **self._options)
+                    ops=table_of(attached.ops), pinned=self._pinned_device,
+                    **self._options)
         except PlanError as error:
             raise self.plan._placed(error) from None
+
+    def _make_core(self, plan: _core.Plan, context: _core.Context, **options: Any) -> Any:
+        return _core.Loader(plan, context, **options)
+
+    def _find_pinned_device(self) -> int:
+        if isinstance(self._pinned, bool):
+            return self._find_device() if self._pinned else -1
+        return self._pinned
+
+    def _find_device(self) -> int:
+        """Returns CUDA's number of the device to which batches are copied."""
+        return 0
 
     def _check_keys(self, core: Any) -> None:
         names = [name for name, _, _ in core.schema()]
@@ -214,12 +233,13 @@ class Loader:
                 raise RuntimeError("another `for` has begun on this loader: it has one position")
             try:
                 batch = self.next()
+                delivered = [] if batch is None else [deliver(batch)]
             except BaseException:  # such as OutOfBudget: the next `for` goes on here
                 self._resumed = True
                 raise
             if batch is None:
                 return
-            yield deliver(batch)
+            yield delivered.pop()  # it is the program's alone
             if batch.ends_epoch and not self._one_pass:
                 return
 
@@ -360,6 +380,13 @@ class Loader:
     def __repr__(self) -> str:
         state = "open" if self._core is not None else "not opened"
         return f"<{type(self).__name__}, {state}: {self.plan!r}>"
+
+
+def _device_number(pinned: int) -> int:
+    number = operator.index(pinned)
+    if number < 0:
+        raise ValueError(f"pinned is {number}, not CUDA's number of a device")
+    return number
 
 
 def _nanoseconds(seconds: float) -> int:

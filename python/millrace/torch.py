@@ -1,26 +1,48 @@
 """Batches for PyTorch."""
 from __future__ import annotations
 
-from typing import Any, Iterator
+import time
+from typing import Any, Iterator, Optional, Union
 
 import torch
 from torch.utils.data import DataLoader, IterableDataset
+from torch.utils.dlpack import from_dlpack
 
+from . import _copies
 from ._sinks import gather
 from .batch import Batch
+from .device import DeviceBatch, DeviceLoader
+from .errors import FailedPrecondition, OutOfBudget
 from .loader import Keys, Loader
 
 __all__ = ["TorchLoader", "make_loader", "tensor_of"]
 
+AnyBatch = Union[Batch, DeviceBatch]
 
-def tensor_of(batch: Batch, name: str) -> torch.Tensor:
+
+def tensor_of(batch: AnyBatch, name: str) -> torch.Tensor:
     """Returns a field of a batch as a tensor that shares its memory."""
+    if isinstance(batch, DeviceBatch):
+        return _device_tensor_of(batch, name)
     bits = torch.from_numpy(batch.bits(name))
     return bits.view(torch.bfloat16) if batch.dtype(name) == "bfloat16" else bits
 
 
-def _channels_last(batch: Batch, name: str) -> torch.Tensor:
-    tensor = tensor_of(batch, name)
+def _device_tensor_of(batch: DeviceBatch, name: str) -> torch.Tensor:
+    """The tensor is for torch's current stream. Where rows without a sample lie between others and
+    are left out, it is a copy."""
+    if not batch.has_gaps:
+        return from_dlpack(batch.tensor(name))
+    whole = from_dlpack(batch.whole(name))
+    kept = batch.kept(name)
+    return whole if kept is None else whole[torch.tensor(kept, device=whole.device)]
+
+
+def _as_it_is(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor
+
+
+def _channels_last(tensor: torch.Tensor) -> torch.Tensor:
     is_image = tensor.dim() == 4 and tensor.shape[3] in (1, 3, 4)
     return tensor.permute(0, 3, 1, 2) if is_image else tensor
 
@@ -28,12 +50,55 @@ def _channels_last(batch: Batch, name: str) -> torch.Tensor:
 class _Tensors(Loader):
     """A loader whose batches are tensors."""
 
-    def __init__(self, plan: Any, keys: Keys, convert: Any, **options: Any) -> None:
+    def __init__(self, plan: Any, keys: Keys, layout: Optional[str], **options: Any) -> None:
         super().__init__(plan, keys, **options)
-        self._convert = convert
+        self._turn = _channels_last if layout else _as_it_is
 
-    def _deliver(self, batch: Batch) -> Any:
-        return gather(batch, self._keys, batch.names, self._convert)
+    def _deliver(self, batch: Any) -> Any:
+        return gather(batch, self._keys, batch.names, self._turned)
+
+    def _turned(self, batch: Any, name: str) -> torch.Tensor:
+        return self._turn(self._tensor(batch, name))
+
+    def _tensor(self, batch: Any, name: str) -> torch.Tensor:
+        return tensor_of(batch, name)
+
+    def _find_device(self) -> int:
+        return _current_device()
+
+
+class _PinnedTensors(_Tensors):
+    """A loader whose batches are tensors in page-locked memory."""
+
+    def next(self, timeout: Optional[float] = None) -> Optional[Any]:
+        """As Loader.next. Copies that were not awaited may hold all of the memory budget; where they
+        still do when the time has passed, OutOfBudget is raised."""
+        end = None if timeout is None else time.monotonic() + timeout
+        while True:
+            try:
+                return super().next(timeout)
+            except OutOfBudget as error:
+                if not error.retryable or not _copies.wait_for_one(end):
+                    raise
+            if end is not None:
+                timeout = max(0.0, end - time.monotonic())
+
+    def _tensor(self, batch: Any, name: str) -> torch.Tensor:
+        if batch.has_gaps:
+            return tensor_of(batch, name)  # a copy, which is not page-locked
+        return _copies.tensor_of(batch.tensor(name), self._pinned_device)
+
+
+class _DeviceTensors(_Tensors, DeviceLoader):
+    """The same on a CUDA device; None: torch's current one when the loader is opened."""
+
+    def _find_device(self) -> int:
+        return _current_device() if self._device is None else self._device
+
+
+def _current_device() -> int:
+    # Where there is no driver, opening the loader says so.
+    return torch.cuda.current_device() if torch.cuda.is_available() else 0
 
 
 class _Stream(IterableDataset):  # type: ignore[type-arg]
@@ -114,9 +179,23 @@ def _gradient_state() -> Any:
     return module.GradientState() if module is not None else None
 
 
-def make_loader(plan: Any, keys: Keys, *, layout: str | None, **options: Any) -> TorchLoader:
+def make_loader(plan: Any, keys: Keys, *, device: Any, layout: str | None,
+                **options: Any) -> TorchLoader:
     """Makes the loader of Plan.torch."""
     if layout not in (None, "channels_last"):
         raise ValueError(f"layout is {layout!r}, not 'channels_last'")
-    convert = _channels_last if layout else tensor_of
-    return TorchLoader(_Tensors(plan, keys, convert, **options))
+    wanted = (torch.device("cuda", device) if isinstance(device, int)
+              else torch.device("cpu" if device is None else device))
+    if wanted.type != "cpu":
+        return TorchLoader(_DeviceTensors(plan, keys, layout, device=_index_of(wanted), **options))
+    kind = _Tensors if options.get("pinned", False) is False else _PinnedTensors
+    return TorchLoader(kind(plan, keys, layout, **options))
+
+
+def _index_of(device: torch.device) -> Optional[int]:
+    """Returns the number of a CUDA device; None for the current one."""
+    if device.type != "cuda":
+        raise ValueError(f"device is '{device}', not that of CUDA or of the host")
+    if torch.version.cuda is None:
+        raise FailedPrecondition(f"torch {torch.__version__} was built without CUDA")
+    return device.index

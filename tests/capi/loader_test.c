@@ -2,6 +2,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
+#include "dl_tensor.h"
 #include "expect.h"
 #include "streams.h"
 
@@ -66,26 +67,6 @@ static void a_batch_outlives_loader_and_context(void) {
   EXPECT(size > 0 && strlen(token) == size);
   mr_batch_release(batch);
 }
-
-// As dlpack.h 1.0 has it.
-typedef struct dl_tensor {
-  struct {
-    uint32_t major, minor;
-  } version;
-  void* manager_ctx;
-  void (*deleter)(struct dl_tensor*);
-  uint64_t flags;
-  void* data;
-  int32_t device_type, device_id;
-  int32_t ndim;
-  struct {
-    uint8_t code, bits;
-    uint16_t lanes;
-  } dtype;
-  int64_t* shape;
-  int64_t* strides;
-  uint64_t byte_offset;
-} dl_tensor;
 
 static void a_dlpack_tensor_holds_its_batch(void) {
   mr_loader* loader = open_stream(NUMBERS, NULL, NULL);

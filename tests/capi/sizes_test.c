@@ -1,5 +1,6 @@
 // Programs and libraries of different versions: structs that are shorter or longer than the
 // library's.
+#include <millrace_device.h>
 #include <stddef.h>
 
 #include "expect.h"
@@ -13,7 +14,8 @@ EXPECT_NO_PADDING(mr_record, reserved);
 EXPECT_NO_PADDING(mr_peer, phase);
 EXPECT_NO_PADDING(mr_context_options, log_destroy);
 EXPECT_NO_PADDING(mr_stage, options);
-EXPECT_NO_PADDING(mr_open_options, ops);
+EXPECT_NO_PADDING(mr_open_options, pinned_device);
+EXPECT_NO_PADDING(mr_feed_options, max_device_bytes);
 EXPECT_NO_PADDING(mr_batch_view, draws);
 EXPECT_NO_PADDING(mr_column, stride_bytes);
 EXPECT_NO_PADDING(mr_run_view, run);
@@ -44,6 +46,7 @@ static void a_struct_without_a_size_is_invalid(void) {
   mr_context* context = NULL;
   mr_push* push = NULL;
   mr_writer* writer = NULL;
+  mr_feed* feed = NULL;
   const size_t wrong[] = {0, sizeof(size_t) - 1, 1 << 20, (size_t)-1};
   for (int i = 0; i < 4; ++i) {
     mr_open_options open_options = {wrong[i]};
@@ -54,12 +57,17 @@ static void a_struct_without_a_size_is_invalid(void) {
     mr_launcher launcher = {wrong[i]};
     mr_push_options push_options = {wrong[i]};
     mr_writer_options writer_options = {wrong[i]};
+    mr_feed_options feed_options = {wrong[i]};
     EXPECT_ERROR(mr_writer_open(&writer_options, &writer), MR_INVALID_ARGUMENT,
                  "set it to sizeof(mr_writer_options)");
     EXPECT_ERROR(mr_push_create(&push_options, &push), MR_INVALID_ARGUMENT,
                  "set it to sizeof(mr_push_options)");
     EXPECT_ERROR(mr_loader_open(plan, NULL, &open_options, &other), MR_INVALID_ARGUMENT,
                  "set it to sizeof(mr_open_options)");
+    EXPECT_ERROR(mr_feed_open(plan, NULL, &open_options, NULL, &feed), MR_INVALID_ARGUMENT,
+                 "set it to sizeof(mr_open_options)");
+    EXPECT_ERROR(mr_feed_open(plan, NULL, NULL, &feed_options, &feed), MR_INVALID_ARGUMENT,
+                 "set it to sizeof(mr_feed_options)");
     EXPECT_ERROR(mr_explain(plan, NULL, &open_options, take_text, NULL), MR_INVALID_ARGUMENT,
                  "set it to sizeof(mr_open_options)");
     EXPECT_ERROR(mr_context_create(&context_options, &context), MR_INVALID_ARGUMENT,
@@ -74,7 +82,7 @@ static void a_struct_without_a_size_is_invalid(void) {
     EXPECT_EQ(info.struct_size, wrong[i]);
     EXPECT_EQ(info.rows, 0);
   }
-  EXPECT(other == NULL && context == NULL && push == NULL && writer == NULL);
+  EXPECT(other == NULL && context == NULL && push == NULL && writer == NULL && feed == NULL);
   mr_batch_release(batch);
   mr_loader_free(loader);
   mr_plan_free(plan);

@@ -21,12 +21,6 @@ def has_sanitizer():
     return b"__asan_init" in program or b"__tsan_init" in program
 
 
-def pins_memory():
-    """In a build with CUDA a run opens the driver, and its data is not limited."""
-    version = subprocess.run([BIN, "--version"], capture_output=True, text=True, check=True)
-    return "devices: none built in" not in version.stdout
-
-
 class Cgroup:
     """A new cgroup with a limit on memory; None where none can be made."""
 
@@ -173,7 +167,7 @@ class LimitsTest(unittest.TestCase):
             self.skipTest("no cgroup can be made here")
         self.addCleanup(cgroup.rmdir)
         # 165 MB a batch with the ids, and 2.6 GB.
-        for rows in (80_000_000,) if pins_memory() else (5_000_000, 80_000_000):
+        for rows in (5_000_000, 80_000_000):
             done = limited("run", self.plan(rows), cgroup=cgroup)
             self.assertIn(done.returncode, (0, 1), (rows, done.stderr))
         self.assert_exhausted(done, "memory limit of")
@@ -204,7 +198,7 @@ class LimitsTest(unittest.TestCase):
                        f'train: "{plan}" epochs: 1 seed: 7\n'
                        'optimizer { base_lr: 0.05 base_batch: 64 momentum: 0.9 }\n')
         before = resource.getrlimit(resource.RLIMIT_DATA)[0]
-        for command, text, has_limit in (("explain", plan, True), ("run", plan, not pins_memory()),
+        for command, text, has_limit in (("explain", plan, True), ("run", plan, True),
                                          ("train", job, False)):
             self.assertEqual(data_limit(server, command, text, cgroup=cgroup),
                              limit if has_limit else before, command)

@@ -52,6 +52,24 @@ class Tensors(unittest.TestCase):
         self.assertTrue(torch.equal(turned, plain.permute(0, 3, 1, 2)))
 
 
+class Devices(unittest.TestCase):
+    """What needs no GPU; device_gpu_test.py has what does."""
+
+    def test_the_host_is_a_device_too(self):
+        for device in (None, "cpu", torch.device("cpu")):
+            self.assertEqual(next(iter(mr.range(4).batch(4).torch("value", device=device))).tolist(),
+                             [0, 1, 2, 3])
+
+    def test_a_device_that_is_neither_is_refused(self):
+        with self.assertRaisesRegex(ValueError, "'meta', not that of CUDA or of the host"):
+            mr.range(4).batch(4).torch("value", device="meta")
+
+    @unittest.skipIf(torch.cuda.is_available(), "there is a GPU")
+    def test_what_is_missing_is_said(self):
+        with self.assertRaisesRegex(mr.FailedPrecondition, "driver|built without CUDA"):
+            next(iter(mr.range(4).batch(4).torch("value", device="cuda")))
+
+
 class Loaders(unittest.TestCase):
     def test_it_is_a_data_loader_with_a_length_and_epochs(self):
         loader = mr.range(20).global_shuffle().batch(8).options(seed=1).torch("value")

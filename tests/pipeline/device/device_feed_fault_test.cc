@@ -61,6 +61,16 @@ TEST(DeviceFeedFaultTest, LostDeviceIsTheErrorOfTheLowestBatch) {
 }
 
 // S-HANDOFF-5.
+TEST(DeviceFeedFaultTest, HostKeepsTheBytesOfACopyThatCannotBeQueried) {
+  Rig rig({4, 4}, {.ring = 1});
+  const DeviceBatch first = rig.Next();
+  rig.device->FailCall("Query", 0, absl::InternalError("refused"));
+  EXPECT_TRUE(absl::IsInternal(rig.NextStatus()));
+  rig.device->RunAll();
+  EXPECT_TRUE(HoldsBatch(first.Find("a"), 0));
+}
+
+// S-HANDOFF-5.
 TEST(DeviceFeedFaultTest, PipelinesErrorStandsBehindItsEarlierBatches) {
   Rig rig({4, 4, 4, 4}, {.ring = 3});
   rig.pipeline->errors[2] = absl::DataLossError("record 17");

@@ -40,6 +40,7 @@ TEST(DeviceFeedTest, BatchOnTheDeviceIsThatOfThePipeline) {
     EXPECT_EQ(got.resume_token(), expected.resume_token());
     EXPECT_TRUE(std::ranges::equal(got.ids(), expected.ids()));
     EXPECT_TRUE(std::ranges::equal(got.valid(), expected.valid()));
+    EXPECT_THAT(got.damaged(), IsEmpty());
     ASSERT_TRUE(std::ranges::equal(got.names(), expected.names()));
     for (size_t i = 0; i < got.names().size(); ++i) {
       const ConstTensorView tensor = expected.tensor(i);
@@ -244,6 +245,90 @@ TEST(DeviceFeedTest, FullDeviceFreesIdleSlabsBeforeItGivesUp) {
   EXPECT_FALSE(IsRetryable(status)) << status;
   EXPECT_MESSAGE(status);
   EXPECT_EQ(rig.NextStatus(), status);
+}
+
+// S-HANDOFF-1.
+TEST(DeviceFeedTest, DamagedSamplesComeWithTheirBatch) {
+  Rig rig({4, 4}, {}, /*automatic=*/true);
+  EXPECT_THAT(rig.Next().damaged(), IsEmpty());
+  const DeviceBatch second = rig.Next();
+  ASSERT_EQ(second.damaged().size(), 1u);
+  EXPECT_EQ(second.damaged()[0].row, 2);
+  EXPECT_EQ(second.damaged()[0].id.record, 7u);
+  EXPECT_EQ(second.damaged()[0].error, absl::DataLossError("record 7"));
+}
+
+// S-HANDOFF-2.
+TEST(DeviceFeedTest, NextForComesBackWithoutABatch) {
+  Rig rig({4, 4, 4, 4}, {.ring = 1});
+  rig.pipeline->stall_at = 0;
+  for (const int64_t limit : {INT64_MIN, int64_t{0}, int64_t{1000}}) {
+    EXPECT_FALSE(rig.feed->NextFor(std::chrono::nanoseconds(limit)).has_value());
+  }
+  rig.pipeline->stall_at = SIZE_MAX;
+  const auto longest = std::chrono::nanoseconds::max();
+  EXPECT_EQ((**rig.feed->NextFor(longest))->index(), 0u);
+  EXPECT_EQ((**rig.feed->NextFor(longest))->index(), 1u);
+  // The host slabs of `ring` + 1 copies are out, and no copy is ever done.
+  EXPECT_FALSE(rig.feed->NextFor(std::chrono::nanoseconds(1000)).has_value());
+  rig.device->RunAll();
+  EXPECT_EQ((**rig.feed->NextFor(longest))->index(), 2u);
+  EXPECT_EQ((**rig.feed->NextFor(longest))->index(), 3u);
+  rig.device->RunAll();
+  EXPECT_FALSE((*rig.feed->NextFor(longest))->has_value());
+}
+
+// S-HANDOFF-8.
+TEST(DeviceFeedTest, StateIsThatOfTheBatchDeliveredNotOfThoseCopiedAhead) {
+  Rig rig({4, 4, 4, 4, 4, 4}, {.ring = 3}, /*automatic=*/true);
+  EXPECT_EQ(rig.feed->Save(), "");
+  rig.Next();
+  EXPECT_EQ(rig.Next().resume_token(), "token 1");
+  EXPECT_EQ(rig.pipeline->taken(), 5u);
+  EXPECT_EQ(rig.feed->Save(), "token 1");
+}
+
+// S-HANDOFF-8.
+TEST(DeviceFeedTest, RestoredFeedDropsWhatItCopiedAhead) {
+  Rig rig({4, 4, 4, 4, 4, 4}, {.ring = 2});
+  const DeviceBatch first = rig.Next();
+  EXPECT_EQ(rig.Next().index(), 1u);
+  ASSERT_TRUE(rig.feed->Restore("token 0").ok());
+  EXPECT_EQ(rig.host->live(), 0);  // the copies that read host slabs are over
+  EXPECT_EQ(rig.feed->Save(), "token 0");
+  EXPECT_EQ(rig.Next().index(), 1u);
+  ASSERT_TRUE(rig.feed->Seek(4).ok());
+  EXPECT_EQ(rig.feed->Save(), "token 3");
+  EXPECT_EQ(rig.Next().index(), 4u);
+  rig.device->RunAll();
+  EXPECT_TRUE(HoldsBatch(first.Find("a"), 0));
+}
+
+// S-HANDOFF-8.
+TEST(DeviceFeedTest, RefusedStateMovesNothing) {
+  Rig rig({4, 4, 4}, {.ring = 1}, /*automatic=*/true);
+  rig.Next();
+  EXPECT_EQ(rig.feed->Restore("other").code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(rig.feed->Seek(9).code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(rig.feed->Save(), "token 0");
+  EXPECT_EQ(rig.Next().index(), 1u);
+}
+
+// S-HANDOFF-8.
+TEST(DeviceFeedTest, FeedGoesOnBehindTheEndAndBehindAFailedCopy) {
+  Rig rig({4, 4}, {.ring = 1});
+  rig.device->FailCopy(2 * 2);
+  rig.Next();
+  rig.Next();
+  rig.device->RunAll();
+  EXPECT_FALSE(rig.feed->Next()->has_value());
+  ASSERT_TRUE(rig.feed->Seek(0).ok());
+  rig.Next();
+  rig.device->RunAll();
+  EXPECT_EQ(rig.NextStatus().code(), absl::StatusCode::kInternal);
+  ASSERT_TRUE(rig.feed->Seek(1).ok());
+  EXPECT_EQ(rig.Next().index(), 1u);
+  rig.device->RunAll();
 }
 
 // S-HANDOFF-7.

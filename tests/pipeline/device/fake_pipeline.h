@@ -101,9 +101,18 @@ class FakePipeline final : public Pipeline {
     while (!waiting_) changed_.Wait(mu_);
   }
 
-  std::string Save() const override { return ""; }
-  absl::Status Restore(const std::string&) override { return absl::UnimplementedError("a fake"); }
-  absl::Status Seek(uint64_t) override { return absl::UnimplementedError("a fake"); }
+  std::string Save() const override { return next_ == 0 ? "" : absl::StrCat("token ", next_ - 1); }
+  absl::Status Restore(const std::string& token) override {
+    for (size_t i = 0; i < rows_.size(); ++i) {
+      if (token == absl::StrCat("token ", i)) return Seek(i + 1);
+    }
+    return absl::InvalidArgumentError("not a token of this stream");
+  }
+  absl::Status Seek(uint64_t batch) override {
+    if (batch > rows_.size()) return absl::InvalidArgumentError("there are fewer batches");
+    next_ = batch;
+    return absl::OkStatus();
+  }
 
   const Schema& schema() const override { return schema_; }
   StreamLength length() const override { return {.batches = rows_.size()}; }
@@ -137,6 +146,7 @@ class FakePipeline final : public Pipeline {
     data->num_global_valid_rows = 7 * rows_[index];
     data->first_global_row = 5;
     data->resume_token = absl::StrCat("token ", index);
+    if (index % 2 == 1) data->damaged.push_back({2, {0, 7, 0}, absl::DataLossError("record 7")});
     return Batch(data);
   }
 

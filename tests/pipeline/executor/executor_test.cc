@@ -285,11 +285,8 @@ TEST(ExecutorTest, ForkedChildIsToldSo) {
   EXPECT_TRUE(pipeline->Next().ok());
 }
 
-TEST(ExecutorTest, WithoutADeviceSlabsArePageable) {
-  const auto context = FakeContext(1);
-  const auto allocator = MakeHostAllocator(*context);
-  const auto pinned = MakePinnedAllocator();
-  EXPECT_EQ(allocator->name(), pinned.ok() ? "pinned" : "pageable");
+TEST(ExecutorTest, SlabsArePageableAndAligned) {
+  EXPECT_EQ(MakeHostAllocator(*FakeContext(1), std::nullopt)->name(), "pageable");
   for (const size_t bytes : {size_t{1}, size_t{4096}, (size_t{5} << 20) + 3}) {
     auto slab = MakePageableAllocator()->Allocate(bytes);
     ASSERT_TRUE(slab.ok());
