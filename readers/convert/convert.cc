@@ -214,7 +214,7 @@ class Conversion {
     };
     uint64_t place = FirstOf(shard);
     work.write = [&](const EncodedChunk& chunk) { return Write(chunk, place, *writer, facts); };
-    work.wait = [this] { return CheckGoesOn(); };
+    work.wait = [this] { return internal::CheckGoesOn(options_); };
     MILLRACE_RETURN_IF_ERROR(internal::RunInOrder(work, options_.threads));
     if (bad_->fails()) return absl::OkStatus();
     MILLRACE_RETURN_IF_ERROR(writer->Close());
@@ -259,14 +259,9 @@ class Conversion {
       }
       ++place;
       if (progress_) progress_(static_cast<int64_t>(place), static_cast<int64_t>(total_));
-      MILLRACE_RETURN_IF_ERROR(CheckGoesOn());
+      MILLRACE_RETURN_IF_ERROR(internal::CheckGoesOn(options_));
     }
     return absl::OkStatus();
-  }
-
-  absl::Status CheckGoesOn() const {
-    if (!options_.cancels || !options_.cancels()) return absl::OkStatus();
-    return absl::CancelledError("the conversion was cancelled");
   }
 
   absl::Status Write(const EncodedRecord& record, internal::ShardWriter& writer,

@@ -6,6 +6,7 @@
 #include "base/record_error.h"
 #include "base/status.h"
 #include "readers/convert/input.h"
+#include "readers/convert/options.h"
 #include "readers/convert/parser.h"
 #include "readers/record_source.h"
 #include "readers/source/record_fetcher.h"
@@ -213,6 +214,7 @@ absl::StatusOr<std::unique_ptr<RecordSource>> OpenUndamaged(const ConvertOptions
   std::vector<std::string> good;
   BadFiles bad;
   for (const std::string& file : convert.files) {  // the indexes of good ones are kept
+    MILLRACE_RETURN_IF_ERROR(CheckGoesOn(convert));
     const absl::Status status = RecordSource::Open({file}, options).status();
     if (status.ok()) {
       good.push_back(file);

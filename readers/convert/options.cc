@@ -205,6 +205,11 @@ bool internal::LooksAtImages(const ConvertOptions& options) {
   return Recodes(options) || options.check_images.has_value();
 }
 
+absl::Status internal::CheckGoesOn(const ConvertOptions& options) {
+  if (!options.cancels || !options.cancels()) return absl::OkStatus();
+  return absl::CancelledError("the conversion was cancelled");
+}
+
 std::string_view ConvertFormatName(ConvertFormat format) {
   switch (format) {
     case ConvertFormat::kTfRecord:

@@ -14,6 +14,9 @@ bool Recodes(const ConvertOptions& options);
 // Whether images are encoded anew or checked.
 bool LooksAtImages(const ConvertOptions& options);
 
+// CANCELLED if the caller wants the conversion to end.
+absl::Status CheckGoesOn(const ConvertOptions& options);
+
 }  // namespace millrace::readers::internal
 
 #endif  // MILLRACE_READERS_CONVERT_OPTIONS_H_

@@ -1,3 +1,4 @@
+#include <dirent.h>
 #include <glob.h>
 #include <sys/stat.h>
 
@@ -97,11 +98,29 @@ absl::Status NothingMatches(const std::string& pattern) {
       absl::StrCat(text, WhatThereIs(folder.string(), *std::move(names), path.filename())));
 }
 
+// The error of a folder that this thread's glob could not read to its end, else 0. glob itself
+// takes such an error for the end, and would leave out the names behind it.
+thread_local int unread_error = 0;
+
+dirent* ReadEntry(void* folder) {
+  errno = 0;
+  dirent* const entry = ::readdir(static_cast<DIR*>(folder));
+  if (entry == nullptr && errno != 0) unread_error = errno;
+  return entry;
+}
+
 // The names that match, in any order.
 absl::StatusOr<std::vector<std::string>> Glob(const std::string& pattern) {
   glob_t found = {};
+  found.gl_opendir = [](const char* name) -> void* { return ::opendir(name); };
+  found.gl_readdir = ReadEntry;
+  found.gl_closedir = [](void* folder) { ::closedir(static_cast<DIR*>(folder)); };
+  found.gl_stat = ::stat;
+  found.gl_lstat = ::lstat;
+  unread_error = 0;
   errno = 0;
-  const int result = ::glob(pattern.c_str(), GLOB_ERR | GLOB_NOSORT, nullptr, &found);
+  const int result =
+      ::glob(pattern.c_str(), GLOB_ERR | GLOB_NOSORT | GLOB_ALTDIRFUNC, nullptr, &found);
   const int error_number = errno;
   std::vector<std::string> names;
   if (result == 0) names.assign(found.gl_pathv, found.gl_pathv + found.gl_pathc);
@@ -109,6 +128,7 @@ absl::StatusOr<std::vector<std::string>> Glob(const std::string& pattern) {
   if (result == GLOB_NOSPACE) {
     return absl::ResourceExhaustedError(absl::StrCat("no memory to expand ", pattern));
   }
+  if (unread_error != 0) return ErrnoStatus(unread_error, "read folder", pattern);
   if (result == GLOB_ABORTED && error_number != ENOENT) {
     return ErrnoStatus(error_number == 0 ? EIO : error_number, "read folder", pattern);
   }

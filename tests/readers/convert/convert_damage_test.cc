@@ -153,6 +153,19 @@ TEST_F(ConvertDamageTest, AFileWithoutARecordIsOneThatCannotBeConverted) {
                        absl::StatusCode::kDataLoss));
 }
 
+TEST_F(ConvertDamageTest, LookingForTheFilesThatCannotBeConvertedEndsWhenCancelled) {
+  WriteTfRecord(Path("1.tfrecord"), {"a", "b"});
+  const std::vector<std::string> files = {Path("1.tfrecord"), Write("2.tfrecord", "<html></html>"),
+                                          Write("3.tfrecord", "x")};
+  ConvertOptions options =
+      Skipping(Options(ConvertFormat::kTfRecord, files, ConvertFormat::kTfRecord));
+  int asked = 0;
+  options.cancels = [&] { return ++asked == 2; };
+  EXPECT_EQ(Convert(options).status().code(), absl::StatusCode::kCancelled);
+  EXPECT_EQ(asked, 2);
+  EXPECT_THAT(told_, testing::IsEmpty());
+}
+
 // What lies behind the last whole record takes it along.
 TEST_F(ConvertDamageTest, StrayBytesBehindARecordAreNoChangeOfTheFile) {
   WriteTfRecord(Path("in.tfrecord"), {"a", "b"});
