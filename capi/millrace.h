@@ -773,6 +773,12 @@ typedef struct mr_launcher {
 //   MR_INVALID_ARGUMENT, MR_FAILED_PRECONDITION  the variables are malformed or disagree
 MR_API mr_error* mr_detect_launcher(mr_launcher* launcher, mr_sink source, void* user);
 
+// Runs the command line of the program `millrace` and returns its exit code: the commands on data
+// (records, explain, run, show, audit), without those that start jobs (bench, train). For a process
+// that does nothing else, once: it prints, and sets limits of the process. `argv` is that of main,
+// with argc + 1 pointers.
+MR_API int mr_main(int argc, char** argv);
+
 #ifdef __cplusplus
 }  // extern "C"
 #endif

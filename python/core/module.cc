@@ -44,6 +44,28 @@ PyObject* SetDeviceBatch(PyObject*, PyObject* type) {
   return CallNone([&] { SetDeviceBatchType(type); });
 }
 
+int RunCommand(std::vector<char*>& argv) {
+  const Unlocked unlocked;
+  return mr_main(static_cast<int>(argv.size()) - 1, argv.data());
+}
+
+PyObject* Main(PyObject*, PyObject* arguments) {
+  return Call([&] {
+    const Py_ssize_t size = PySequence_Size(arguments);
+    if (size < 0) throw Raised();
+    std::vector<std::string> texts;  // bytes of the system, which need not be UTF-8
+    for (Py_ssize_t i = 0; i < size; ++i) {
+      const char* text = PyBytes_AsString(Checked(PySequence_GetItem(arguments, i)).get());
+      if (text == nullptr) throw Raised();
+      texts.emplace_back(text);
+    }
+    std::vector<char*> argv;
+    for (std::string& text : texts) argv.push_back(text.data());
+    argv.push_back(nullptr);
+    return Checked(PyLong_FromLong(RunCommand(argv)));
+  });
+}
+
 PyObject* End(PyObject*, PyObject*) {
   EndInterpreter();
   Py_RETURN_NONE;
@@ -64,6 +86,7 @@ PyMethodDef functions[] = {
      "Returns (found, rank, world, local_size, source) from the environment."},
     {"set_batch_type", SetBatch, METH_O, "Sets the class of batches."},
     {"set_device_batch_type", SetDeviceBatch, METH_O, "Sets the class of batches on devices."},
+    {"main", Main, METH_O, "Runs a command line of the program millrace; returns its exit code."},
     {"version", Version, METH_NOARGS, "Returns Millrace's version."},
     {"end", End, METH_NOARGS,
      "Says that the interpreter ends: threads of the pipeline call no function of Python."},

@@ -26,7 +26,7 @@ FOLDERS = {
     "augment": {"readers"},
     "pipeline": {"readers", "augment"},
     "collectives": {"base"},
-    "capi": {"pipeline", "collectives"},
+    "capi": {"pipeline", "collectives", "cli"},
     "trainer": {"pipeline", "collectives"},
     "cli": {"trainer"},
 }

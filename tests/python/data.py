@@ -3,9 +3,11 @@ import atexit
 import functools
 import importlib.util
 import os
+import pathlib
 import shutil
 import struct
 import tempfile
+import time
 import unittest
 import zlib
 
@@ -21,6 +23,13 @@ def png(height, width, channels, value):
     return b"\x89PNG\r\n\x1a\n" + b"".join(
         struct.pack(">I", len(body)) + name + body + struct.pack(">I", zlib.crc32(name + body))
         for name, body in chunks)
+
+
+def await_threads(pid):
+    """Waits until the process has a thread of the pipeline."""
+    while not any(path.joinpath("comm").read_text(encoding="utf-8").startswith("millrace")
+                  for path in pathlib.Path(f"/proc/{pid}/task").iterdir()):
+        time.sleep(0.01)
 
 
 def _varint(number):

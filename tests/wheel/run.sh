@@ -26,6 +26,8 @@ for python in /usr/bin/python3 "$HOME"/.pyenv/versions/3.*/bin/python3; do
   "$venv/bin/pip" install --quiet --disable-pip-version-check "$wheel"
   mkdir "$folder"
   said=$(cd "$folder" && env -i "$venv/bin/python" -I "$work/first_steps.py")
+  (cd "$folder" && env -i "$venv/bin/millrace" --version) | grep -q '^millrace ' ||
+    { echo "the command millrace does not run" >&2 && exit 1; }
   echo "$("$venv/bin/python" --version): $said"
 done
 echo "the wheel of $(stat -c %s "$wheel") bytes works with $count versions of Python"
