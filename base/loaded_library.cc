@@ -2,6 +2,8 @@
 
 #include <dlfcn.h>
 
+#include <cstdlib>
+
 #include "absl/strings/str_cat.h"
 
 namespace millrace {
@@ -24,6 +26,14 @@ absl::StatusOr<void*> LoadedLibrary::AddressOf(const char* name) const {
 absl::Status LoadedLibrary::Failed(std::string_view reason) const {
   return absl::FailedPreconditionError(
       absl::StrCat(ToAbsl(need_), ": ", ToAbsl(reason), "; ", ToAbsl(remedy_)));
+}
+
+LibraryChoice ChooseLibrary(const std::string& library, const char* variable,
+                            std::string_view default_library) {
+  if (!library.empty()) return {library, "asked for"};
+  const char* const named = std::getenv(variable);
+  if (named != nullptr && *named != '\0') return {named, variable};
+  return {std::string(default_library), absl::StrCat("the default; ", variable, " is not set")};
 }
 
 }  // namespace millrace

@@ -44,6 +44,16 @@ class LoadedLibrary {
   void* handle_ = nullptr;
 };
 
+// The file to load, and why that one, for messages.
+struct LibraryChoice {
+  std::string library;
+  std::string why;
+};
+// Chooses `library`; if that is empty, the file that the variable of the environment names; if that
+// is empty too, the default.
+LibraryChoice ChooseLibrary(const std::string& library, const char* variable,
+                            std::string_view default_library);
+
 }  // namespace millrace
 
 #endif  // MILLRACE_BASE_LOADED_LIBRARY_H_

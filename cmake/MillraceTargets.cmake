@@ -29,8 +29,8 @@ set(MILLRACE_WARNINGS -Wall -Wextra -Wshadow -Wnon-virtual-dtor -Wimplicit-fallt
     "$<$<AND:$<BOOL:${MILLRACE_UNITY}>,$<COMPILE_LANG_AND_ID:CXX,GNU>>:-Wno-subobject-linkage>"
     # nvcc passes on what it does not know, and has a -Werror of its own.
     $<$<AND:$<BOOL:${MILLRACE_WERROR}>,$<NOT:$<COMPILE_LANGUAGE:CUDA>>>:-Werror>)
-# Fused and separate kernels must agree to the bit, so no contraction (docs/semantics.md). g++ takes
-# a tenth less time where it looks for garbage only beyond 600 MB.
+# Fused and separate kernels must agree to the bit, so no contraction (docs/semantics.md). g++
+# compiles faster where it looks for garbage only beyond 600 MB.
 set(MILLRACE_FLAGS -ffp-contract=off
     "$<$<COMPILE_LANG_AND_ID:CXX,GNU>:SHELL:--param ggc-min-heapsize=600000>")
 

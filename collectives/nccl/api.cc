@@ -4,8 +4,6 @@
 
 #include "collectives/nccl/api.h"
 
-#include <cstdlib>
-
 #include "absl/strings/str_cat.h"
 #include "base/loaded_library.h"
 #include "base/status.h"
@@ -15,18 +13,6 @@ namespace {
 
 constexpr char kVariable[] = "MILLRACE_NCCL_LIBRARY";
 constexpr char kDefaultLibrary[] = "libnccl.so.2";
-
-struct Choice {
-  std::string library;
-  std::string why;
-};
-
-Choice Choose(const std::string& library) {
-  if (!library.empty()) return {library, "asked for"};
-  const char* const named = std::getenv(kVariable);
-  if (named != nullptr && *named != '\0') return {named, kVariable};
-  return {kDefaultLibrary, absl::StrCat("the default; ", kVariable, " is not set")};
-}
 
 absl::StatusOr<int> CheckVersion(const LoadedLibrary& library, const std::string& name) {
   GetVersion* get_version = nullptr;
@@ -99,7 +85,7 @@ std::string VersionText(int version) {
 }
 
 absl::StatusOr<std::shared_ptr<const Api>> LoadApi(const std::string& library) {
-  const Choice choice = Choose(library);
+  const LibraryChoice choice = ChooseLibrary(library, kVariable, kDefaultLibrary);
   MILLRACE_ASSIGN_OR_RETURN(
       const LoadedLibrary loaded,
       LoadedLibrary::Load(choice.library,

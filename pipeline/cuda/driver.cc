@@ -4,8 +4,6 @@
 
 #include "pipeline/cuda/driver.h"
 
-#include <cstdlib>
-
 #include "absl/strings/str_cat.h"
 #include "base/loaded_library.h"
 #include "base/status.h"
@@ -15,18 +13,6 @@ namespace {
 
 constexpr char kVariable[] = "MILLRACE_CUDA_LIBRARY";
 constexpr char kDefaultLibrary[] = "libcuda.so.1";
-
-struct Choice {
-  std::string library;
-  std::string why;
-};
-
-Choice Choose(const std::string& library) {
-  if (!library.empty()) return {library, "asked for"};
-  const char* const named = std::getenv(kVariable);
-  if (named != nullptr && *named != '\0') return {named, kVariable};
-  return {kDefaultLibrary, absl::StrCat("the default; ", kVariable, " is not set")};
-}
 
 std::string VersionText(int version) {
   return absl::StrCat(version / 1000, ".", version % 1000 / 10);
@@ -108,7 +94,7 @@ std::string ErrorText(const Driver& driver, Result result) {
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<const Driver>> LoadDriver(const std::string& library) {
-  const Choice choice = Choose(library);
+  const LibraryChoice choice = ChooseLibrary(library, kVariable, kDefaultLibrary);
   MILLRACE_ASSIGN_OR_RETURN(
       const LoadedLibrary loaded,
       LoadedLibrary::Load(

@@ -7,6 +7,7 @@ import pathlib
 import shutil
 import struct
 import tempfile
+import threading
 import time
 import unittest
 import zlib
@@ -30,6 +31,24 @@ def await_threads(pid):
     while not any(path.joinpath("comm").read_text(encoding="utf-8").startswith("millrace")
                   for path in pathlib.Path(f"/proc/{pid}/task").iterdir()):
         time.sleep(0.01)
+
+
+def errors_of_a_cancelled_wait(loader):
+    """Cancels the loader while another thread waits for a batch; returns how often that raises."""
+    raised = []
+
+    def wait():
+        try:
+            loader.next()
+        except mr.Cancelled as error:
+            raised.append(error)
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    while thread.is_alive():
+        loader.cancel()
+        thread.join(0.01)
+    return len(raised)
 
 
 def _varint(number):

@@ -446,20 +446,7 @@ print(loader.next()["x"].shape, flush=True)
     def test_closing_ends_a_wait_in_another_thread(self):
         feed = mr.PushSource()
         loader = mr.push(feed).parse_json(mr.feature("x", int)).batch(1).cuda().open()
-        raised = []
-
-        def wait():
-            try:
-                loader.next()
-            except mr.Cancelled as error:
-                raised.append(error)
-
-        thread = threading.Thread(target=wait)
-        thread.start()
-        while thread.is_alive():
-            loader.cancel()
-            thread.join(0.01)
-        self.assertEqual(len(raised), 1)
+        self.assertEqual(data.errors_of_a_cancelled_wait(loader), 1)
 
     def test_an_op_of_python_may_run_meanwhile(self):
         @mr.op(reads="value", writes=mr.field("value", "int64"), name="double")

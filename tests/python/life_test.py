@@ -3,7 +3,6 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 import unittest
 
 import millrace as mr
@@ -145,20 +144,7 @@ class Threads(unittest.TestCase):
     def test_closing_ends_a_wait_in_another_thread(self):
         feed = mr.PushSource()
         loader = mr.push(feed).parse_json(mr.feature("x", int)).batch(1).numpy().open()
-        raised = []
-
-        def wait():
-            try:
-                loader.next()
-            except mr.Cancelled as error:
-                raised.append(error)
-
-        thread = threading.Thread(target=wait)
-        thread.start()
-        while thread.is_alive():
-            loader.cancel()
-            thread.join(0.01)
-        self.assertEqual(len(raised), 1)
+        self.assertEqual(data.errors_of_a_cancelled_wait(loader), 1)
 
 
 if __name__ == "__main__":
