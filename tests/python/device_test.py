@@ -13,6 +13,7 @@ import unittest
 
 import numpy as np
 
+import data
 import millrace as mr
 
 if "MILLRACE_CUDA_LIBRARY" not in os.environ:

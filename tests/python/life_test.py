@@ -5,6 +5,7 @@ import subprocess
 import sys
 import unittest
 
+import data
 import millrace as mr
 
 # Run as programs of their own; "ready" says that the next thing may happen.
