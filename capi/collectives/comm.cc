@@ -143,7 +143,7 @@ mr_error* mr_comm_abort(mr_comm* comm, const char* message) {
 
 mr_error* mr_comm_leave(mr_comm* comm, const char* message) {
   return capi::With("mr_comm_leave", comm, [&](capi::Communicator& ranks) {
-    ranks.Leave(
+    comm->group->Leave(
         collectives::PeerLostError({.rank = ranks.rank()}, message == nullptr ? "" : message));
     return absl::OkStatus();
   });

@@ -105,6 +105,11 @@ absl::Status Group::Watch(const mr_comm_options& options) {
   return absl::OkStatus();
 }
 
+void Group::Leave(const absl::Status& reason) {
+  communicator_->Leave(reason);
+  if (watchdog_ != nullptr) watchdog_->Leave();
+}
+
 void Group::Enter(int64_t step, int bucket, collectives::Phase phase) {
   if (watchdog_ != nullptr) watchdog_->Enter(step, bucket, phase);
 }

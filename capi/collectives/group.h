@@ -37,6 +37,9 @@ class Group final : public collectives::Progress {
   // Ends the waits of this rank. Thread-safe.
   void Cancel() { cancelled_.store(true, std::memory_order_relaxed); }
 
+  // Takes this rank out, and says so to the watchdogs of the others.
+  void Leave(const absl::Status& reason);
+
   void Enter(int64_t step, int bucket, collectives::Phase phase) override;
   absl::Status Health() const override;
 

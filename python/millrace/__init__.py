@@ -21,9 +21,11 @@ from ._files import get_include, get_library
 from ._sources import *
 from ._stages import *
 from .batch import Batch
+from .collectives import Communicator, default_communicator
 from .context import Context, default_context
 from .device import DeviceBatch, DeviceLoader
 from .errors import *
+from .gradients import Outcome, Reducer
 from .launcher import Launcher, detect_launcher
 from .loader import Field, Loader
 from .ops import BatchOp, BatchRows, FieldSpec, Rows, RunOp, batch_op, field, op
@@ -34,10 +36,11 @@ from .writing import ConvertReport, TFRecordWriter, convert
 __version__: str = _core.version()
 
 __all__ = [
-    "Batch", "BatchOp", "BatchRows", "Context", "ConvertReport", "DeviceBatch", "DeviceLoader",
-    "Field", "FieldSpec", "Launcher", "Loader", "Memory", "Plan", "PushSource", "Rows", "RunOp",
-    "TFRecordWriter", "batch_op", "convert", "default_context", "detect_launcher", "field",
-    "get_include", "get_library", "load", "memory", "op", "push", "recipes", "testing",
+    "Batch", "BatchOp", "BatchRows", "Communicator", "Context", "ConvertReport", "DeviceBatch",
+    "DeviceLoader", "Field", "FieldSpec", "Launcher", "Loader", "Memory", "Outcome", "Plan",
+    "PushSource", "Reducer", "Rows", "RunOp", "TFRecordWriter", "batch_op", "convert",
+    "default_communicator", "default_context", "detect_launcher", "field", "get_include",
+    "get_library", "load", "memory", "op", "push", "recipes", "testing",
 ]
 from . import _sources, _stages, errors  # noqa: E402
 
