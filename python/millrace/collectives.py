@@ -103,13 +103,13 @@ class Communicator:
         if op not in _REDUCTIONS:
             raise ValueError(f"op is {op!r}, not one of {', '.join(_REDUCTIONS)}")
         memory = memory_of(array)
-        self._core.allreduce(memory.address, memory.dtype, memory.count, _REDUCTIONS[op])
+        self._core.allreduce(memory.address, memory.dtype, memory.size, _REDUCTIONS[op])
         return array
 
     def broadcast(self, array: Array, root: int = 0) -> Array:
         """Gives the contents of rank `root`'s array to those of all ranks. Returns it."""
         memory = memory_of(array)
-        self._core.broadcast(memory.address, memory.dtype, memory.count, root)
+        self._core.broadcast(memory.address, memory.dtype, memory.size, root)
         return array
 
     def barrier(self) -> None:
@@ -202,11 +202,19 @@ def _meet_by_torch() -> Optional[tuple[int, int, str, str]]:
 
 
 def _free_address() -> str:
-    host = os.environ.get("MASTER_ADDR") or socket.gethostname()
+    host = os.environ.get("MASTER_ADDR") or _own_name()
     with socket.socket() as free:
         free.bind(("", 0))
         port = free.getsockname()[1]
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def _own_name() -> str:
+    try:
+        socket.getaddrinfo(socket.gethostname(), None)
+    except OSError:
+        return "localhost"
+    return socket.gethostname()
 
 
 # ---- Memory ----
@@ -216,7 +224,7 @@ class MemoryOf(NamedTuple):
 
     address: int
     dtype: str
-    count: int
+    size: int
     owner: Any
 
 

@@ -1,7 +1,6 @@
 """Sums of gradients over ranks."""
 from __future__ import annotations
 
-import os
 from typing import Any, Mapping, NamedTuple, Optional, Sequence, Union
 
 from millrace import _core
@@ -10,7 +9,7 @@ from millrace.collectives import Communicator, default_communicator, end_at_exit
 __all__ = ["Counters", "Outcome", "Reducer", "Shard"]
 
 _POLICIES = {"auto": 0, "inline": 1, "thread": 2}
-_ABORTED = 10
+ABORTED = 10
 
 
 class Outcome(NamedTuple):
@@ -63,6 +62,12 @@ def options_of(*, exact: bool = False, average_by_rows: bool = False,
             "first_step": first_step}
 
 
+def counters_of(core: _core.Reducer) -> Counters:
+    """Returns the counters of a reducer."""
+    counted = Counters(*core.counters())
+    return counted._replace(last_awaited=None) if counted.last_awaited == -1 else counted
+
+
 class Reducer:
     """Sums gradients over ranks, fused in buckets. The gradients are views of the buckets, which
     ranks of one host share, so that nothing is copied.
@@ -112,7 +117,6 @@ class Reducer:
         self.communicator = communicator or default_communicator()
         self._index = {name: i for i, (name, _) in enumerate(named)}
         self._memory = memory
-        self._pid = os.getpid()
         self._core = _core.Reducer(self.communicator._core, specs, **taken)
         self._arrays: dict[int, Any] = {}
         end_at_exit(self)
@@ -165,8 +169,7 @@ class Reducer:
     @property
     def counters(self) -> Counters:
         """The cost so far."""
-        *counted, awaited = self._core.counters()
-        return Counters(*counted, None if awaited < 0 else awaited)
+        return counters_of(self._core)
 
     def bucket_of(self, gradient: Union[int, str]) -> int:
         """Returns the number of the bucket that a gradient lies in."""
@@ -180,11 +183,10 @@ class Reducer:
     def leave(self, message: str) -> None:
         """Ends this rank's part: the others, where they need it, raise PeerLost with the message.
         For a rank that fails by itself in the middle of a step."""
-        self._core.leave(_ABORTED, message)
+        self._core.leave(ABORTED, message)
 
     def _end(self) -> None:
-        if self._pid == os.getpid():
-            self._core.leave(_ABORTED, "its program has ended")
+        self._core.leave(ABORTED, "its program has ended")
 
     def __repr__(self) -> str:
         return f"<Reducer: {self.summary}>"
