@@ -11,10 +11,12 @@ A plan is a chain of stages, and a file; a loader is a plan that runs; a batch h
     for images, labels in plan.torch(("image", "label")):
         ...
 
-The modules millrace.torch, .jax, .keras and .tf import these frameworks; millrace itself needs
-NumPy alone.
+The modules millrace.torch, .jax, .keras and .tf import these frameworks, at their first use;
+millrace itself needs NumPy alone.
 """
 from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 from . import _core, recipes, testing
 from ._files import get_include, get_library
@@ -32,6 +34,15 @@ from .ops import BatchOp, BatchRows, FieldSpec, Rows, RunOp, batch_op, field, op
 from .plan import Plan, load
 from .sources import Memory, PushSource, memory, push
 from .writing import ConvertReport, TFRecordWriter, convert
+
+if TYPE_CHECKING:
+    from . import jax as jax, keras as keras, tf as tf, torch as torch
+else:
+    def __getattr__(name):
+        if name not in ("jax", "keras", "tf", "torch"):
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        import importlib
+        return importlib.import_module(f"{__name__}.{name}")
 
 __version__: str = _core.version()
 

@@ -1,6 +1,9 @@
 """Sums of gradients of PyTorch. Skipped where it is not installed."""
 import copy
+import os
 import signal
+import subprocess
+import sys
 import unittest
 
 import data
@@ -10,8 +13,9 @@ import ranks
 data.needs("torch")
 
 import torch  # noqa: E402
-from millrace import torch as mrt  # noqa: E402
 from torch import nn  # noqa: E402
+
+mrt = mr.torch
 
 
 def make_net(seed=0):
@@ -262,7 +266,7 @@ import torch.distributed as dist
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel as DDP
 import millrace as mr
-from millrace import torch as mrt
+mrt = mr.torch
 rank, world = int(sys.argv[2]), int(sys.argv[3])
 torch.set_num_threads(1)
 dist.init_process_group("gloo", init_method="file://" + sys.argv[1] + "/torch", rank=rank,
@@ -368,6 +372,17 @@ for call in (lambda: mrt.reduce_gradients(model, communicator=group),
         print(error)
 """, beginning=BEGIN)
         self.assertRegex(said[1], "rank 1 of 2, and the communicator as rank 0 of 1\n.*clip_norm")
+
+
+class Examples(unittest.TestCase):
+    def test_ddp_hook(self):
+        example = os.path.join(os.environ["MILLRACE_SOURCE_DIR"], "examples/python/ddp_hook.py")
+        done = subprocess.run(
+            [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2",
+             example, data.fashion_like()], capture_output=True, text=True, timeout=180,
+            check=False, env={**os.environ, "OMP_NUM_THREADS": "1"})
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertRegex(done.stdout, r"^epoch 0: loss [01]\.\d+ on 2 ranks\n$")
 
 
 if __name__ == "__main__":
