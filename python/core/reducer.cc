@@ -15,6 +15,7 @@ struct Reducer {
   PyObject_HEAD;
   mr_reducer* reducer;
   PyObject* comm;
+  PyObject* owner;  // of the gradients' memory, or None
 };
 
 Reducer* AsReducer(PyObject* object) { return reinterpret_cast<Reducer*>(object); }
@@ -25,6 +26,7 @@ void Dealloc(PyObject* object) {
     const Unlocked unlocked;  // a thread of the reducer's is awaited
     mr_reducer_free(reducer->reducer);
   }
+  Py_XDECREF(reducer->owner);
   Py_XDECREF(reducer->comm);
   Free(object);
 }
@@ -65,6 +67,7 @@ struct CreateArguments {
   CreateArguments(PyObject* arguments, PyObject* keywords) {
     const char* names[] = {"comm",
                            "gradients",
+                           "owner",
                            "exact",
                            "average_by_rows",
                            "skip_non_finite",
@@ -85,9 +88,9 @@ struct CreateArguments {
     int shares = 1;
     long long first_step = 0;
     options.struct_size = sizeof options;
-    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "OO!|$ppppdisKKiipL",
+    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "OO!|O$ppppdisKKiipL",
                                      const_cast<char**>(names), &comm, &PyList_Type, &gradients,
-                                     &options.exact, &options.average_by_rows,
+                                     &owner, &options.exact, &options.average_by_rows,
                                      &options.skip_non_finite, &options.shard, &options.clip_norm,
                                      &options.micro_batches, &wire, &bucket, &edge, &options.policy,
                                      &options.compute_threads, &shares, &first_step)) {
@@ -101,6 +104,7 @@ struct CreateArguments {
   }
   PyObject* comm = nullptr;
   PyObject* gradients = nullptr;
+  PyObject* owner = Py_None;
   mr_reducer_options options = {};
 };
 
@@ -113,6 +117,7 @@ PyObject* New(PyTypeObject* type, PyObject* arguments, PyObject* keywords) {
     Ref object(reinterpret_cast<PyObject*>(Make<Reducer>(type)));
     Reducer* const reducer = AsReducer(object.get());
     reducer->comm = Ref::Borrow(create.comm).release();
+    reducer->owner = Ref::Borrow(create.owner).release();
     comm->calls->Run([&] {
       return mr_reducer_create(comm->comm, gradients.get().data(), gradients.get().size(),
                                &create.options, &reducer->reducer);

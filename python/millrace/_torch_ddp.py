@@ -107,7 +107,7 @@ class _BucketSums:
             for i, (count, dtype, address) in enumerate(self._layout)]
         # A bucket of torch is a bucket of the reducer.
         smallest = max(1, min(count * dtype.itemsize for count, dtype, _ in self._layout))
-        self._core = _core.Reducer(self._ranks._core, specs, **{
+        self._core = _core.Reducer(self._ranks._core, specs, self._memory, **{
             **self._options, "bucket_bytes": smallest, "edge_bucket_bytes": smallest})
 
     def _fits(self, index: int, buffer: torch.Tensor) -> bool:

@@ -3,8 +3,6 @@ from __future__ import annotations
 
 import atexit
 import os
-import secrets
-import socket
 import sys
 import weakref
 from typing import Any, Callable, NamedTuple, Optional, TypeVar
@@ -196,25 +194,22 @@ def _meet_by_torch() -> Optional[tuple[int, int, str, str]]:
         return None
     place: list[Any] = [None, None]
     if distributed.get_rank() == 0:
-        place = [_free_address(), secrets.token_hex(8)]
+        place = [_free_address(), os.urandom(8).hex()]
     distributed.broadcast_object_list(place, src=0)
     return distributed.get_rank(), distributed.get_world_size(), place[0], place[1]
 
 
 def _free_address() -> str:
-    host = os.environ.get("MASTER_ADDR") or _own_name()
+    import socket  # here, since importing it takes time
+    host = os.environ.get("MASTER_ADDR") or socket.gethostname()
+    try:
+        socket.getaddrinfo(host, None)
+    except OSError:
+        host = "localhost"  # nobody knows the name: all ranks are on this host
     with socket.socket() as free:
         free.bind(("", 0))
         port = free.getsockname()[1]
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-
-
-def _own_name() -> str:
-    try:
-        socket.getaddrinfo(socket.gethostname(), None)
-    except OSError:
-        return "localhost"
-    return socket.gethostname()
 
 
 # ---- Memory ----

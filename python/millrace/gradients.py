@@ -116,8 +116,7 @@ class Reducer:
                  for i, (name, each) in enumerate(named)]
         self.communicator = communicator or default_communicator()
         self._index = {name: i for i, (name, _) in enumerate(named)}
-        self._memory = memory
-        self._core = _core.Reducer(self.communicator._core, specs, **taken)
+        self._core = _core.Reducer(self.communicator._core, specs, memory, **taken)
         self._arrays: dict[int, Any] = {}
         end_at_exit(self)
 

@@ -150,6 +150,14 @@ class Life(unittest.TestCase):
         view += 1
         self.assertEqual(view.sum(), 18)
 
+    def test_a_view_keeps_the_program_s_own_array(self):
+        group, = mr.Communicator.threads(1)
+        reducer = mr.Reducer([np.full(1000, 7, "float32")], communicator=group, in_place=True)
+        view = reducer.gradient(0)
+        del reducer
+        gc.collect()
+        self.assertEqual(view.sum(), 7000)
+
     def test_a_reducer_goes_on_when_its_group_is_closed(self):
         group, = mr.Communicator.threads(1)
         reducer = mr.Reducer([np.zeros(2, "float32")], communicator=group)
