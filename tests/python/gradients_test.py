@@ -239,35 +239,47 @@ class WrongUse(unittest.TestCase):
         thread.join()
 
 
-REDUCER = ranks.CONNECT + """
+def reducer_with(options):
+    """Returns the beginning of a program that makes a reducer, and takes its first step."""
+    return ranks.CONNECT + f"""
 def give(name):
     reducer.gradient(name)[:] = rank + 1
     reducer.mark_ready(name)
-reducer = mr.Reducer({"a": np.zeros(900, "f4"), "b": np.zeros(900, "f4")}, communicator=comm,
-                     bucket_bytes=1024, edge_bucket_bytes=1024)
+reducer = mr.Reducer({{"a": np.zeros(900, "f4"), "b": np.zeros(900, "f4")}}, communicator=comm,
+                     bucket_bytes=1024, edge_bucket_bytes=1024, {options})
 give("a")
 give("b")
 reducer.finish()
 """
 
 
+REDUCER = reducer_with("")
+# Ranks that share memory, or do not, as if they were on different hosts; which sum in the calls, or
+# beside them.
+WAYS = ("policy='inline'", "policy='thread'", "policy='inline', shared_memory=False",
+        "policy='thread', shared_memory=False")
+
+
 class Processes(unittest.TestCase):
     def test_they_sum(self):
-        self.assertEqual(ranks.said_by_all("print(reducer.gradient('b')[899])", size=3,
-                                           beginning=REDUCER), ["6.0\n"] * 3)
+        for options in ("", "shared_memory=False", "shared_memory=False, wire='bfloat16'"):
+            with self.subTest(options):
+                self.assertEqual(ranks.said_by_all("print(reducer.gradient('b')[899])", size=3,
+                                                   beginning=reducer_with(options)), ["6.0\n"] * 3)
 
     def test_a_rank_that_is_killed_in_a_step_is_named(self):
-        with ranks.Processes("""
+        for options in WAYS:
+            with self.subTest(options), ranks.Processes("""
 give("b")
 if rank == 1:
     os.kill(os.getpid(), signal.SIGKILL)
-give("a")
 try:
+    give("a")
     reducer.finish()
 except mr.PeerLost as error:
     print(error.rank, error.bucket, error.step, error.phase)
-""", beginning=REDUCER) as processes:
-            self.assertEqual(processes.said(0), "1 0 1 backward\n")
+""", beginning=reducer_with(options)) as processes:
+                self.assertEqual(processes.said(0), "1 0 1 backward\n")
 
     def test_a_rank_that_leaves_says_why(self):
         with ranks.Processes("""
@@ -296,18 +308,18 @@ if rank == 0:
             self.assertEqual(processes.said(0), "1 1\n")
 
     def test_ctrl_c_ends_the_wait_for_sums(self):
-        for policy in ("inline", "thread"):
-            with ranks.Processes("""
+        for options in WAYS:
+            with self.subTest(options), ranks.Processes("""
 if rank == 1:
     signal.pause()
-give("a")
-give("b")
 try:
+    give("a")
+    give("b")
     print("ready", flush=True)
     reducer.finish()
 except KeyboardInterrupt:
     print("interrupted", flush=True)
-""", beginning=REDUCER.replace("bucket_bytes", f"policy={policy!r}, bucket_bytes", 1)) as processes:
+""", beginning=reducer_with(options)) as processes:
                 process = processes.ranks[0]
                 self.assertEqual(process.stdout.readline(), "ready\n")
                 process.send_signal(signal.SIGINT)
