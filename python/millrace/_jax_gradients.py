@@ -63,13 +63,13 @@ class Reducer:
         if rows is not None:
             self._reducer.set_rows(rows)
         for number, (leaf, view) in enumerate(zip(leaves, views)):
-            np.multiply(np.asarray(leaf), view.dtype.type(self._scale), out=view)
+            view[...] = _scaled(np.asarray(leaf), self._scale)
             self._reducer.mark_ready(number)
         self.outcome = self._reducer.finish()
         factor = 1.0 if self.outcome.skip else self.outcome.clip_factor
         # Copies: JAX may still read them when the next step fills the buckets.
         return jax.tree_util.tree_unflatten(
-            tree, [view * view.dtype.type(factor) for view in views])
+            tree, [_scaled(view, factor).astype(view.dtype) for view in views])
 
     @property
     def counters(self) -> Counters:
@@ -87,3 +87,8 @@ class Reducer:
 
     def __repr__(self) -> str:
         return f"<Reducer: {self.summary}>"
+
+
+def _scaled(array: Any, factor: float) -> Any:
+    """Returns a product in float32: 16 bits would round the factor."""
+    return np.multiply(array, np.float32(factor), dtype=np.float32)

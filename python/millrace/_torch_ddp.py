@@ -7,7 +7,7 @@ import torch
 from torch.nn.parallel import DistributedDataParallel
 
 from . import _core
-from ._torch_gradients import check_on_host
+from ._torch_gradients import DTYPES, check_on_host
 from .collectives import Communicator, default_communicator, end_at_exit
 from .errors import FailedPrecondition
 from .gradients import ABORTED, options_of
@@ -57,7 +57,7 @@ class _BucketSums:
 
     torch makes its buckets anew behind the first step. So the communicator sums them one by one,
     until two steps have had the same ones on every rank; from then on a reducer does, whose
-    gradients they are.
+    gradients they are. It has no float64, so that such buckets stay with the communicator.
     """
 
     def __init__(self, ranks: Communicator, options: dict[str, Any]) -> None:
@@ -95,7 +95,9 @@ class _BucketSums:
         self._layout.append((buffer.numel(), buffer.dtype, buffer.data_ptr()))
         if not last:
             return
-        same = torch.tensor([self._layout == self._before], dtype=torch.int32)
+        known = self._layout == self._before and all(
+            dtype in DTYPES for _, dtype, _ in self._layout)
+        same = torch.tensor([known], dtype=torch.int32)
         self._before = self._layout
         if self._ranks.all_reduce(same, "min").item():
             self._make_reducer()

@@ -16,7 +16,7 @@ __all__ = ["Reducer"]
 
 Parameters = Union[torch.nn.Module, Iterable[torch.Tensor], Iterable[tuple[str, torch.Tensor]]]
 
-_DTYPES = (torch.float32, torch.float16, torch.bfloat16)
+DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 
 
 class Reducer:
@@ -209,7 +209,7 @@ def _named_parameters(parameters: Parameters) -> list[tuple[str, torch.Tensor]]:
             named.setdefault(id(tensor), (name, tensor))  # once, if layers share it
     for name, tensor in named.values():
         check_on_host(f"parameter '{name}'", tensor)
-        if tensor.dtype not in _DTYPES:
+        if tensor.dtype not in DTYPES:
             raise ValueError(f"parameter '{name}' is {tensor.dtype}, not float32, float16 or "
                              "bfloat16")
     if not named:

@@ -300,6 +300,13 @@ for step in range(6):
     assert all(torch.equal(gradients(model), wanted) for model in (views, copies, unused)), step
     addresses.append([each.grad.data_ptr() for each in views.parameters()])
 assert all(each == addresses[2] for each in addresses[2:])
+double, doubles = (DDP(copy.deepcopy(net).double()) for _ in range(2))
+mrt.reduce_gradients(doubles)
+for step in range(4):
+    for model in (double, doubles):
+        model.zero_grad()
+        model(torch.ones(2, 300, dtype=torch.float64) * (rank + step)).sum().backward()
+    assert torch.equal(gradients(double), gradients(doubles)), step
 print("same")
 """, beginning=BEGIN), ["same\n"] * 2)
 
