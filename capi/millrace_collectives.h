@@ -53,8 +53,8 @@ typedef struct mr_comm_options {
   // Called at least every 50 ms, and often more often, by each thread that waits for other ranks.
   // An error ends the wait and is its error. It must not call the group. May be NULL.
   mr_error* (*watch)(void* user);
-  // Takes a sentence about a rank that stalls, on one of the ranks. The watchdog's thread calls it.
-  // May be NULL.
+  // Takes a sentence about a rank that stalls, on one of the ranks. The watchdog's thread calls it;
+  // it must not call the group but for mr_comm_cancel. May be NULL.
   mr_sink stalled;
   void* user;  // of both; they are not called any more once the group has ended
 } mr_comm_options;

@@ -25,6 +25,7 @@ void Close(Comm* comm) {
 void Dealloc(PyObject* object) {
   Close(AsComm(object));
   delete AsComm(object)->calls;
+  Py_XDECREF(AsComm(object)->reason);
   Free(object);
 }
 
@@ -64,6 +65,7 @@ PyObject* New(PyTypeObject* type, PyObject* arguments, PyObject* keywords) {
     std::string reason;
     comm->calls->Run(
         [&] { return mr_comm_connect(&connect.options, &comm->comm, AppendTo, &reason); });
+    comm->reason = Text(reason).release();
     return object;
   });
 }
@@ -80,6 +82,7 @@ PyObject* Threads(PyObject*, PyObject* arguments) {
       Ref object(reinterpret_cast<PyObject*>(Make<Comm>(comm_type)));
       AsComm(object.get())->comm = rank;
       AsComm(object.get())->calls = new GroupCalls(Py_None);
+      AsComm(object.get())->reason = Text("threads").release();
       CheckedZero(PyList_Append(list.get(), object.get()));
     }
     return list;
@@ -92,35 +95,28 @@ Comm* Open(PyObject* object) {
   return AsComm(object);
 }
 
-PyObject* AllReduce(PyObject* self, PyObject* arguments) {
+// Calls call(group, data, dtype, count, number) with memory and a number that Python gives.
+template <typename Collective>
+PyObject* RunOnMemory(PyObject* self, PyObject* arguments, const Collective& call) {
   return CallNone([&] {
     unsigned long long address = 0;
     unsigned long long count = 0;
     const char* dtype = nullptr;
-    int reduction = 0;
-    if (!PyArg_ParseTuple(arguments, "KsKi", &address, &dtype, &count, &reduction)) throw Raised();
-    const int32_t number = DtypeOf(dtype);
+    int number = 0;
+    if (!PyArg_ParseTuple(arguments, "KsKi", &address, &dtype, &count, &number)) throw Raised();
+    const int32_t type = DtypeOf(dtype);
     Comm* const comm = Open(self);
-    comm->calls->Run([&] {
-      return mr_comm_allreduce(comm->comm, reinterpret_cast<void*>(address), number, count,
-                               reduction);
-    });
+    comm->calls->Run(
+        [&] { return call(comm->comm, reinterpret_cast<void*>(address), type, count, number); });
   });
 }
 
+PyObject* AllReduce(PyObject* self, PyObject* arguments) {
+  return RunOnMemory(self, arguments, mr_comm_allreduce);
+}
+
 PyObject* Broadcast(PyObject* self, PyObject* arguments) {
-  return CallNone([&] {
-    unsigned long long address = 0;
-    unsigned long long count = 0;
-    const char* dtype = nullptr;
-    int root = 0;
-    if (!PyArg_ParseTuple(arguments, "KsKi", &address, &dtype, &count, &root)) throw Raised();
-    const int32_t number = DtypeOf(dtype);
-    Comm* const comm = Open(self);
-    comm->calls->Run([&] {
-      return mr_comm_broadcast(comm->comm, reinterpret_cast<void*>(address), number, count, root);
-    });
-  });
+  return RunOnMemory(self, arguments, mr_comm_broadcast);
 }
 
 PyObject* Barrier(PyObject* self, PyObject*) {
@@ -164,8 +160,8 @@ PyObject* Place(PyObject* self, PyObject*) {
     mr_comm_place place = {};
     place.struct_size = sizeof place;
     Check(mr_comm_get_place(Open(self)->comm, &place));
-    return Checked(Py_BuildValue("(iiiis)", place.rank, place.size, place.local_rank,
-                                 place.local_size, place.backend));
+    return Checked(Py_BuildValue("(iiiisO)", place.rank, place.size, place.local_rank,
+                                 place.local_size, place.backend, AsComm(self)->reason));
   });
 }
 
@@ -174,7 +170,7 @@ PyObject* IsClosed(PyObject* self, void*) { return PyBool_FromLong(AsComm(self)-
 PyMethodDef methods[] = {
     {"threads", Threads, METH_VARARGS | METH_STATIC,
      "threads(size, timeout_ns=0)\n--\n\nReturns the groups of ranks that are threads."},
-    {"place", Place, METH_NOARGS, "Returns (rank, size, local_rank, local_size, backend)."},
+    {"place", Place, METH_NOARGS, "Returns (rank, size, local_rank, local_size, backend, reason)."},
     {"allreduce", AllReduce, METH_VARARGS,
      "allreduce(address, dtype, count, reduction)\n--\n\nReduces memory over all ranks."},
     {"broadcast", Broadcast, METH_VARARGS,

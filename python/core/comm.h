@@ -58,6 +58,7 @@ struct Comm {
   PyObject_HEAD;
   mr_comm* comm;  // NULL once it is closed
   GroupCalls* calls;
+  PyObject* reason;  // of the backend
 };
 
 void AddComm(PyObject* module);

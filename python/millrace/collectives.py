@@ -50,6 +50,7 @@ class Communicator:
         self.local_rank: int = place[2]  #: the number among the ranks of this host
         self.local_size: int = place[3]
         self.backend: str = place[4]  #: "single", "threads", "tcp" or "mpi"
+        self.reason: str = place[5]  #: why, such as "tcp: WORLD_SIZE=2, met at tcp:node1:29500"
         _groups.add(self)
 
     @classmethod

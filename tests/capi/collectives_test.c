@@ -207,6 +207,38 @@ static void late_by_one(mr_comm* comm) {
   }
 }
 
+static mr_comm* stalling = NULL;
+static text stall;
+
+static void keep_stall(void* user, const char* bytes, size_t size) {
+  take_text(user, bytes, size);
+  mr_comm_cancel(stalling);
+}
+
+static void stall_one(mr_comm* comm) {
+  stalling = comm;
+  mr_reducer* reducer = make_reducer(comm, 1, 4, NULL);
+  if (mr_comm_rank(comm) == 0) {
+    give(reducer, 0, 1);
+    EXPECT_ERROR(mr_reducer_finish(reducer), MR_CANCELLED, "mr_comm_cancel");
+    EXPECT(strstr(stall.bytes, "rank 1 has not come on") != NULL);
+    tell_other();
+  } else {
+    await_other();
+  }
+  mr_reducer_free(reducer);
+}
+
+static void a_rank_that_stalls_is_told(void) {
+  mr_comm_options options = {sizeof options};
+  options.stall_report_ns = 1000000;
+  options.stall_abort_ns = -1;
+  options.stalled = keep_stall;
+  options.user = &stall;
+  EXPECT_EQ(pipe(channel), 0);
+  run_processes(&options, kBothEnd, stall_one);
+}
+
 static void fork_and_ask(mr_comm* comm) {
   mr_reducer* reducer = make_reducer(comm, 1, 4, NULL);
   const pid_t child = fork();
@@ -318,6 +350,7 @@ static const test_case cases[] = {
     {"ARankThatDiesIsNamed", a_rank_that_dies_is_named},
     {"ACancelEndsTheWait", a_cancel_ends_the_wait},
     {"ALimitEndsTheWait", a_limit_ends_the_wait},
+    {"ARankThatStallsIsTold", a_rank_that_stalls_is_told},
     {"AWatchEndsTheWaitForRanksThatDoNotCome", a_watch_ends_the_wait_for_ranks_that_do_not_come},
     {"AForkedChildIsRefusedAndEndsNothing", a_forked_child_is_refused_and_ends_nothing},
     {"CallsThatDoNotMatchAreInvalid", calls_that_do_not_match_are_invalid},

@@ -121,8 +121,8 @@ class Launchers(unittest.TestCase):
 class Processes(unittest.TestCase):
     def test_they_sum(self):
         self.assertEqual(ranks.said_by_all(
-            "print(comm.all_reduce(np.full(2, rank + 1.0)).tolist(), comm.backend)"),
-            ["[3.0, 3.0] tcp\n"] * 2)
+            "print(comm.all_reduce(np.full(2, rank + 1.0)).tolist(), comm.backend, 'met' in comm.reason)"),
+            ["[3.0, 3.0] tcp True\n"] * 2)
 
     def test_a_rank_that_is_killed_is_named(self):
         with ranks.Processes("""

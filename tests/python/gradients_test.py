@@ -295,6 +295,46 @@ except mr.Error as error:
             self.assertRegex(processes.said(0), "^PeerLost .*rank 1 .*a bad record")
             self.assertRegex(processes.said(1), "^Error .*a bad record")
 
+    def test_a_rank_that_stalls_is_told(self):
+        with ranks.Processes("""
+import millrace as mr, numpy as np, signal, sys
+said = []
+def tell(sentence):
+    said.append(sentence)
+    comm.cancel()
+rank = int(sys.argv[2])
+comm = mr.Communicator.connect(rank=rank, world=2, rendezvous="file:" + sys.argv[1],
+                               stall_report=0.01, on_stall=tell)
+reducer = mr.Reducer([np.zeros(2, "f4")], communicator=comm)
+if rank == 1:
+    signal.pause()
+try:
+    reducer.mark_ready(0)
+    reducer.finish()
+except mr.Cancelled:
+    print(said[0])
+""", beginning="") as processes:
+            self.assertRegex(processes.said(0), "^rank 1 has not come on for .*: start")
+
+    def test_a_rank_that_does_not_run_is_given_up(self):
+        with ranks.Processes("""
+import millrace as mr, numpy as np, os, signal, sys
+rank = int(sys.argv[2])
+comm = mr.Communicator.connect(rank=rank, world=2, rendezvous="file:" + sys.argv[1],
+                               stall_abort=0.5, on_stall=None)
+reducer = mr.Reducer([np.zeros(2, "f4")], communicator=comm)
+reducer.mark_ready(0)
+if rank == 1:
+    os.kill(os.getpid(), signal.SIGSTOP)
+try:
+    reducer.finish()
+    reducer.mark_ready(0)
+    reducer.finish()
+except mr.PeerLost as error:
+    print(error.rank, "does not run" in str(error))
+""", beginning="") as processes:
+            self.assertEqual(processes.said(0), "1 True\n")
+
     def test_a_program_that_ends_in_a_step_is_named(self):
         with ranks.Processes("""
 give("a")
