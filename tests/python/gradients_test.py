@@ -270,10 +270,10 @@ class Processes(unittest.TestCase):
     def test_a_rank_that_is_killed_in_a_step_is_named(self):
         for options in WAYS:
             with self.subTest(options), ranks.Processes("""
-give("b")
-if rank == 1:
-    os.kill(os.getpid(), signal.SIGKILL)
 try:
+    give("b")
+    if rank == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
     give("a")
     reducer.finish()
 except mr.PeerLost as error:
