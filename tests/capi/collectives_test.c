@@ -93,8 +93,10 @@ static void calls_that_do_not_match_are_invalid(void) {
 
 static void abort_by_one(mr_comm* comm) {
   if (mr_comm_rank(comm) == 1) {
+    await_other(comm);
     EXPECT_OK(mr_comm_abort(comm, "the disk is full"));
   } else {
+    tell_other(comm);
     EXPECT_ERROR(mr_comm_barrier(comm), MR_CANCELLED, "the disk is full");
   }
 }
@@ -126,33 +128,23 @@ static void* cancel(void* comm) {
   return NULL;
 }
 
-// Through it one rank tells the other to go on.
-static int channel[2];
-
-static void tell_other(void) { EXPECT_EQ(write(channel[1], "!", 1), 1); }
-static void await_other(void) {
-  char byte = 0;
-  EXPECT_EQ(read(channel[0], &byte, 1), 1);
-}
-
 static void cancel_by_one(mr_comm* comm) {
   if (mr_comm_rank(comm) == 1) {
     pthread_t thread;
+    await_other(comm);
     EXPECT_EQ(pthread_create(&thread, NULL, cancel, comm), 0);
     EXPECT_ERROR(mr_comm_barrier(comm), MR_CANCELLED, "mr_comm_cancel");
     pthread_join(thread, NULL);
-    tell_other();
+    tell_other(comm);
   } else {
-    await_other();
+    tell_other(comm);
+    await_other(comm);
     mr_error_free(mr_comm_barrier(comm));  // the other has said that it came
     EXPECT_ERROR(mr_comm_barrier(comm), MR_CANCELLED, "mr_comm_cancel");
   }
 }
 
-static void a_cancel_ends_the_wait(void) {
-  EXPECT_EQ(pipe(channel), 0);
-  run_processes(NULL, kBothEnd, cancel_by_one);
-}
+static void a_cancel_ends_the_wait(void) { run_processes(NULL, kBothEnd, cancel_by_one); }
 
 static mr_error* end_at_third_look(void* user) {
   if (++*(int*)user < 3) return NULL;
@@ -180,8 +172,11 @@ static void a_watch_ends_the_wait_for_ranks_that_do_not_come(void) {
 }
 
 static void die_or_wait(mr_comm* comm) {
-  EXPECT_OK(mr_comm_barrier(comm));
-  if (mr_comm_rank(comm) == 1) _exit(DEAD);
+  if (mr_comm_rank(comm) == 1) {
+    await_other(comm);
+    _exit(DEAD);
+  }
+  tell_other(comm);
   mr_error* error = mr_comm_barrier(comm);
   mr_peer peer = {sizeof peer};
   EXPECT_EQ(mr_error_code(error), MR_UNAVAILABLE);
@@ -201,9 +196,9 @@ static void a_rank_that_dies_is_named(void) {
 static void late_by_one(mr_comm* comm) {
   if (mr_comm_rank(comm) == 0) {
     EXPECT_ERROR(mr_comm_barrier(comm), MR_DEADLINE_EXCEEDED, "rank 1");
-    tell_other();
+    tell_other(comm);
   } else {
-    await_other();
+    await_other(comm);
   }
 }
 
@@ -222,9 +217,9 @@ static void stall_one(mr_comm* comm) {
     give(reducer, 0, 1);
     EXPECT_ERROR(mr_reducer_finish(reducer), MR_CANCELLED, "mr_comm_cancel");
     EXPECT(strstr(stall.bytes, "rank 1 has not come on") != NULL);
-    tell_other();
+    tell_other(comm);
   } else {
-    await_other();
+    await_other(comm);
   }
   mr_reducer_free(reducer);
 }
@@ -235,7 +230,6 @@ static void a_rank_that_stalls_is_told(void) {
   options.stall_abort_ns = -1;
   options.stalled = keep_stall;
   options.user = &stall;
-  EXPECT_EQ(pipe(channel), 0);
   run_processes(&options, kBothEnd, stall_one);
 }
 
@@ -337,7 +331,6 @@ static void structs_need_their_sizes(void) {
 }
 
 static void a_limit_ends_the_wait(void) {
-  EXPECT_EQ(pipe(channel), 0);
   mr_comm_options options = {sizeof options};
   options.timeout_ns = 1000000;
   run_processes(&options, kBothEnd, late_by_one);

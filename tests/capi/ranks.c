@@ -9,6 +9,27 @@
 
 #define MOST_RANKS 8
 
+// By rank: the pipe by which it is told to go on.
+static int channels[2][2];
+
+static void open_channels(void) {
+  for (int rank = 0; rank < 2; ++rank) EXPECT_EQ(pipe(channels[rank]), 0);
+}
+
+static void close_channels(void) {
+  for (int rank = 0; rank < 2; ++rank) {
+    close(channels[rank][0]);
+    close(channels[rank][1]);
+  }
+}
+
+void tell_other(mr_comm* comm) { EXPECT_EQ(write(channels[1 - mr_comm_rank(comm)][1], "!", 1), 1); }
+
+void await_other(mr_comm* comm) {
+  char byte = 0;
+  EXPECT_EQ(read(channels[mr_comm_rank(comm)][0], &byte, 1), 1);
+}
+
 typedef struct rank_of_test {
   mr_comm* comm;
   rank_body body;
@@ -25,12 +46,14 @@ void run_threads(int32_t size, rank_body body) {
   mr_comm* comms[MOST_RANKS];
   rank_of_test ranks[MOST_RANKS];
   pthread_t threads[MOST_RANKS];
+  open_channels();
   EXPECT_OK(mr_comm_threads(size, 0, comms));
   for (int32_t i = 0; i < size; ++i) {
     ranks[i] = (rank_of_test){comms[i], body};
     EXPECT_EQ(pthread_create(&threads[i], NULL, run_rank, &ranks[i]), 0);
   }
   for (int32_t i = 0; i < size; ++i) pthread_join(threads[i], NULL);
+  close_channels();
 }
 
 static int run_process(const mr_comm_options* options, int32_t rank, rank_body body) {
@@ -51,6 +74,7 @@ void run_processes(const mr_comm_options* options, const int wanted[2], rank_bod
   pid_t children[2];
   mr_comm_options taken = {sizeof taken};
   if (options != NULL) taken = *options;
+  open_channels();
   EXPECT(mkdtemp(folder) != NULL);
   snprintf(place, sizeof place, "file:%s", folder);
   taken.rendezvous = place;
@@ -65,6 +89,7 @@ void run_processes(const mr_comm_options* options, const int wanted[2], rank_bod
     EXPECT_EQ(WEXITSTATUS(status), wanted[rank]);
   }
   EXPECT_EQ(rmdir(folder), 0);
+  close_channels();
 }
 
 mr_reducer* make_reducer(mr_comm* comm, int count, int64_t elements,

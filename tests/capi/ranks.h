@@ -16,6 +16,11 @@ void run_threads(int32_t size, rank_body body);
 // it has given to _exit. They meet in a folder, over TCP; `options` may be NULL.
 void run_processes(const mr_comm_options* options, const int wanted[2], rank_body body);
 
+// Of two ranks, beside their groups: lets the other go on, and waits until it says so. A rank that
+// fails on purpose waits until the other is where it is to hear of it.
+void tell_other(mr_comm* comm);
+void await_other(mr_comm* comm);
+
 // Makes a reducer of `count` float gradients of `elements` numbers each.
 #define MOST_GRADIENTS 4
 mr_reducer* make_reducer(mr_comm* comm, int count, int64_t elements,

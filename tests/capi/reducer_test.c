@@ -168,8 +168,13 @@ static void die_in_a_step(mr_comm* comm) {
   mr_reducer* reducer = make_reducer(comm, 2, ELEMENTS, &options);
   for (size_t i = 0; i < 2; ++i) give(reducer, i, 1);
   EXPECT_OK(mr_reducer_finish(reducer));
+  if (mr_comm_rank(comm) == 1) {
+    await_other(comm);
+    EXPECT_OK(mr_reducer_mark_ready(reducer, 1));
+    _exit(DEAD);
+  }
+  tell_other(comm);
   mr_error* error = mr_reducer_mark_ready(reducer, 1);
-  if (mr_comm_rank(comm) == 1) _exit(DEAD);
   if (error == NULL) error = mr_reducer_mark_ready(reducer, 0);
   if (error == NULL) error = mr_reducer_finish(reducer);
   EXPECT_EQ(mr_error_code(error), MR_UNAVAILABLE);

@@ -127,36 +127,46 @@ class Processes(unittest.TestCase):
     def test_a_rank_that_is_killed_is_named(self):
         with ranks.Processes("""
 if rank == 1:
+    await_go()
     os.kill(os.getpid(), signal.SIGKILL)
+ready()
 try:
     comm.barrier()
 except mr.PeerLost as error:
     print(error.rank, error.bucket, isinstance(error, ConnectionError))
 """) as processes:
+            processes.go(1)
             self.assertEqual(processes.said(0), "1 None True\n")
 
     def test_an_exception_is_told_to_the_others(self):
         with ranks.Processes("""
 with comm:
     if rank == 1:
+        await_go()
         raise OSError("no space left")
+    ready()
     try:
         comm.barrier()
     except mr.PeerLost as error:
         print(error.rank, error)
 """) as processes:
+            processes.go(1)
             self.assertRegex(processes.said(0), "^1 .*OSError: no space left")
 
     def test_an_abort_ends_the_calls_of_all(self):
-        self.assertEqual(ranks.said_by_all("""
+        with ranks.Processes("""
 if rank == 1:
+    await_go()
     comm.abort("enough")
 else:
+    ready()
     try:
         comm.barrier()
     except mr.Cancelled as error:
         print("enough" in str(error))
-""")[0], "True\n")
+""") as processes:
+            processes.go(1)
+            self.assertEqual(processes.said(0), "True\n")
 
     def test_programs_that_end_without_closing_lose_nobody(self):
         said = ranks.said_by_all("""
@@ -167,12 +177,16 @@ comm.barrier()
 
     def test_a_program_that_ends_too_early_is_named(self):
         with ranks.Processes("""
-if rank == 0:
+if rank == 1:
+    await_go()
+else:
+    ready()
     try:
         comm.barrier()
     except mr.PeerLost as error:
         print(error.rank)
 """) as processes:
+            processes.go(1)
             self.assertEqual(processes.said(0), "1\n")
             self.assertEqual(processes.said(1), "")
 

@@ -270,19 +270,27 @@ class Processes(unittest.TestCase):
     def test_a_rank_that_is_killed_in_a_step_is_named(self):
         for options in WAYS:
             with self.subTest(options), ranks.Processes("""
+if rank == 1:
+    await_go()
+    give("b")
+    os.kill(os.getpid(), signal.SIGKILL)
+ready()
 try:
     give("b")
-    if rank == 1:
-        os.kill(os.getpid(), signal.SIGKILL)
     give("a")
     reducer.finish()
 except mr.PeerLost as error:
     print(error.rank, error.bucket, error.step, error.phase)
 """, beginning=reducer_with(options)) as processes:
+                processes.go(1)
                 self.assertEqual(processes.said(0), "1 0 1 backward\n")
 
     def test_a_rank_that_leaves_says_why(self):
         with ranks.Processes("""
+if rank == 1:
+    await_go()
+else:
+    ready()
 try:
     if rank == 1:
         reducer.leave("a bad record")
@@ -292,6 +300,7 @@ try:
 except mr.Error as error:
     print(type(error).__name__, error)
 """, beginning=REDUCER) as processes:
+            processes.go(1)
             self.assertRegex(processes.said(0), "^PeerLost .*rank 1 .*a bad record")
             self.assertRegex(processes.said(1), "^Error .*a bad record")
 
@@ -322,12 +331,10 @@ import millrace as mr, numpy as np, os, signal, sys
 rank = int(sys.argv[2])
 comm = mr.Communicator.connect(rank=rank, world=2, rendezvous="file:" + sys.argv[1],
                                stall_abort=0.5, on_stall=None)
-reducer = mr.Reducer([np.zeros(2, "f4")], communicator=comm)
-reducer.mark_ready(0)
-if rank == 1:
-    os.kill(os.getpid(), signal.SIGSTOP)
 try:
-    reducer.finish()
+    reducer = mr.Reducer([np.zeros(2, "f4")], communicator=comm)
+    if rank == 1:
+        os.kill(os.getpid(), signal.SIGSTOP)
     reducer.mark_ready(0)
     reducer.finish()
 except mr.PeerLost as error:
@@ -337,14 +344,19 @@ except mr.PeerLost as error:
 
     def test_a_program_that_ends_in_a_step_is_named(self):
         with ranks.Processes("""
-give("a")
-if rank == 0:
+if rank == 1:
+    await_go()
+    give("a")
+else:
+    ready()
     try:
+        give("a")
         give("b")
         reducer.finish()
     except mr.PeerLost as error:
         print(error.rank, error.step)
 """, beginning=REDUCER) as processes:
+            processes.go(1)
             self.assertEqual(processes.said(0), "1 1\n")
 
     def test_ctrl_c_ends_the_wait_for_sums(self):

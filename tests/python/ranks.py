@@ -12,6 +12,11 @@ import os, signal, sys
 import numpy as np
 import millrace as mr
 rank, world = int(sys.argv[2]), int(sys.argv[3])
+# A rank that fails on purpose waits until rank 0 is where it is to hear of it.
+def ready():
+    print("ready", flush=True)
+def await_go():
+    sys.stdin.readline()
 comm = mr.Communicator.connect(rank=rank, world=world, rendezvous="file:" + sys.argv[1])
 """
 
@@ -47,7 +52,8 @@ class Processes:
         self.ranks = [subprocess.Popen(
             [sys.executable, "-W", "ignore", "-c", beginning + program, self._folder.name, str(rank),
              str(size)],
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for rank in range(size)]
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            for rank in range(size)]
 
     def __enter__(self):
         return self
@@ -57,6 +63,12 @@ class Processes:
             process.kill()
             process.communicate()
         self._folder.cleanup()
+
+    def go(self, rank):
+        """Lets a rank that is in await_go() go on when rank 0 has called ready()."""
+        assert self.ranks[0].stdout.readline() == "ready\n"
+        self.ranks[rank].stdin.write("go\n")
+        self.ranks[rank].stdin.flush()
 
     def said(self, rank):
         """Returns what a rank has printed until its end. Raises if it ended with an error."""
