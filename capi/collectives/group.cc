@@ -115,7 +115,7 @@ void Group::Enter(int64_t step, int bucket, collectives::Phase phase) {
 }
 
 absl::Status Group::Health() const {
-  if (cancelled_.load(std::memory_order_relaxed)) {
+  if (cancelled_.load(std::memory_order_acquire)) {
     return absl::CancelledError("mr_comm_cancel was called on this rank");
   }
   if (watch_ != nullptr) MILLRACE_RETURN_IF_ERROR(TakeError(watch_(user_)));

@@ -35,7 +35,7 @@ class Group final : public collectives::Progress {
   const char* backend() const { return backend_.c_str(); }
 
   // Ends the waits of this rank. Thread-safe.
-  void Cancel() { cancelled_.store(true, std::memory_order_relaxed); }
+  void Cancel() { cancelled_.store(true, std::memory_order_release); }
 
   // Takes this rank out, and says so to the watchdogs of the others.
   void Leave(const absl::Status& reason);
@@ -60,7 +60,7 @@ class Group final : public collectives::Progress {
   std::unique_ptr<collectives::Watchdog> watchdog_;  // null: there is none
   mr_error* (*watch_)(void* user) = nullptr;
   void* user_ = nullptr;
-  // True if this rank waits for nobody any more. Any thread -> all, relaxed: it is all there is.
+  // True if this rank waits for nobody any more. Any thread -> the waits, release/acquire.
   std::atomic<bool> cancelled_ = false;
 };
 

@@ -202,7 +202,8 @@ static void late_by_one(mr_comm* comm) {
   }
 }
 
-static mr_comm* stalling = NULL;
+// Set while the watchdog may look at it.
+static _Atomic(mr_comm*) stalling;
 static text stall;
 
 static void keep_stall(void* user, const char* bytes, size_t size) {
