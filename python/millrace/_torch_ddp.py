@@ -41,7 +41,7 @@ def reduce_gradients(model: DistributedDataParallel, *,
         raise ValueError(f"the model's process group has this process as rank {group.rank()} of "
                          f"{group.size()}, and the communicator as rank {ranks.rank} of "
                          f"{ranks.size}")
-    model.register_comm_hook(_BucketSums(ranks, taken), _sum_bucket)
+    model.register_comm_hook(BucketSums(ranks, taken), _sum_bucket)
 
 
 # torch reads its name, and would read annotations.
@@ -52,7 +52,7 @@ def _sum_bucket(state, bucket):  # type: ignore[no-untyped-def]
 Layout = list[tuple[int, torch.dtype, int]]  # elements, type and address of each bucket
 
 
-class _BucketSums:
+class BucketSums:
     """The sums of the buckets of a model.
 
     torch makes its buckets anew behind the first step. So the communicator sums them one by one,

@@ -13,6 +13,8 @@ import ranks
 data.needs("torch")
 
 import torch  # noqa: E402
+from millrace._torch_ddp import BucketSums  # noqa: E402
+from millrace.gradients import options_of  # noqa: E402
 from torch import nn  # noqa: E402
 
 mrt = mr.torch
@@ -170,6 +172,56 @@ class Averages(unittest.TestCase):
             self.assertEqual((net.weight.grad.dtype, net.weight.grad.stride()),
                              (dtype, net.weight.stride()))
             self.assertTrue(torch.equal(net.weight.grad, wanted))
+
+
+class Bucket:
+    """A bucket of DistributedDataParallel."""
+
+    def __init__(self, number, memory, last):
+        self._of = (number, memory, last)
+
+    def index(self):
+        return self._of[0]
+
+    def buffer(self):
+        return self._of[1]
+
+    def is_last(self):
+        return self._of[2]
+
+
+class Buckets(unittest.TestCase):
+    def averages(self, sums, memory, rank):
+        """Takes a step over buckets in this memory, and returns the averages, by the buckets."""
+        futures = []
+        for number, each in enumerate(memory):
+            each.fill_(float(rank + number))
+            futures.append(sums.take(Bucket(number, each, number + 1 == len(memory))))
+        for future, each in zip(futures, memory):
+            self.assertEqual(future.wait().data_ptr(), each.data_ptr())
+        return [each[-1].item() for each in memory]
+
+    def test_buckets_may_move_on_one_rank_and_change_on_all(self):
+        def train(group):
+            sums = BucketSums(group, options_of())
+            memory = [torch.zeros(3), torch.zeros(5)]
+            done = [self.averages(sums, memory, group.rank) for _ in range(3)]
+            if group.rank == 1:
+                memory = [torch.zeros(3), torch.zeros(5)]
+            done += [self.averages(sums, memory, group.rank) for _ in range(2)]
+            memory = [torch.zeros(8)]
+            return done, [self.averages(sums, memory, group.rank) for _ in range(4)]
+
+        self.assertEqual(ranks.in_threads(2, train), [([[0.5, 1.5]] * 5, [[0.5]] * 4)] * 2)
+
+    def test_buckets_that_change_within_a_step(self):
+        group, = mr.Communicator.threads(1)
+        sums = BucketSums(group, options_of())
+        memory = [torch.zeros(3), torch.zeros(5)]
+        for _ in range(3):
+            self.averages(sums, memory, 0)
+        with self.assertRaisesRegex(mr.FailedPrecondition, "bucket 1 .* within a step"):
+            self.averages(sums, [memory[0], torch.zeros(6)], 0)
 
 
 class States(unittest.TestCase):
