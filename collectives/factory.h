@@ -41,6 +41,8 @@ struct ConnectOptions {
   // connections and MPI_Finalize: only the launcher, by ending the job, or on_unbounded ends them.
   std::chrono::nanoseconds connect_timeout = std::chrono::minutes(5);
   std::chrono::nanoseconds timeout{0};  // limit of each operation, as Communicator::set_timeout
+  // As RendezvousOptions::watch, while ranks meet; over MPI it is not called. May be empty.
+  std::function<absl::Status()> watch;
   // Options of the backend "nccl"; its connect_timeout is the one above.
   NcclOptions nccl;
   // Called when a wait that cannot be interrupted begins, that is MPI's start or end ("the start of

@@ -2,6 +2,7 @@
 #define MILLRACE_COLLECTIVES_RENDEZVOUS_H_
 
 #include <chrono>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -26,6 +27,9 @@ struct RendezvousOptions {
   // process that gives this name is trusted.
   std::string job_id;
   std::chrono::nanoseconds timeout = std::chrono::minutes(5);
+  // Called at least every 50 ms while it waits for ranks (a host that does not answer may take
+  // seconds). A status other than OK ends the wait, and its code is the outcome's. May be empty.
+  std::function<absl::Status()> watch;
 };
 
 // INVALID_ARGUMENT for an address of another form.

@@ -53,7 +53,8 @@ c++ -std=c++20 -fPIC -shared -I. tests/pipeline/cuda/fake_driver.cc -o "$driver"
 
 status=0
 cd tests/python
-for test in copies_test torch_test jax_test keras_test tf_test; do
+for test in copies_test gradients_test torch_test torch_gradients_test jax_test \
+  jax_gradients_test keras_test tf_test; do
   [ "$test" = copies_test ] && library=$driver || library=
   MILLRACE_CUDA_LIBRARY=$library MILLRACE_SOURCE_DIR=$(realpath ../..) \
     PYTHONPATH=$package PYTHONDONTWRITEBYTECODE=1 \

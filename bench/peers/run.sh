@@ -9,6 +9,8 @@
 #       records of other kinds: tf.data
 #   bench/peers/run.sh allreduce [--repeats N]
 #       the gradients of a ResNet-50 over two ranks: PyTorch's Gloo
+#   bench/peers/run.sh ddp [--steps N]
+#       backward and the sums of its gradients over two ranks: DistributedDataParallel with Gloo
 #
 # Builds what it needs of the release preset and makes a virtual environment with the pinned
 # packages of requirements/ in build/peers (about 3.5 GB, the only part that needs the network).
@@ -18,7 +20,7 @@ here=$root/bench/peers
 venv=$root/build/peers/venv
 work=train_path
 case ${1:-} in
-  train_path | records | allreduce) work=$1; shift ;;
+  train_path | records | allreduce | ddp) work=$1; shift ;;
 esac
 for word in "$@"; do
   case $word in
@@ -31,6 +33,7 @@ case $work in
   train_path) peers="dali tensorflow pytorch" targets="millrace bench_raw_jpeg" ;;
   records) peers=tensorflow targets=millrace ;;
   allreduce) peers=pytorch targets=bench_collective_rows ;;
+  ddp) peers=pytorch targets=millrace_python ;;
 esac
 if [ ! -x "$venv/bin/pip" ]; then
   python3 -c 'import ensurepip' 2>/dev/null || {

@@ -2,6 +2,7 @@
 
 #include <memory>
 
+#include "absl/strings/str_cat.h"
 #include "base/status.h"
 #include "capi/call/guard.h"
 #include "capi/call/sized.h"
@@ -65,6 +66,15 @@ absl::Status TakeError(mr_error* error) {
   absl::Status status(static_cast<absl::StatusCode>(error->code), mr_error_message(error));
   mr_error_free(error);
   return status;
+}
+
+absl::Status TakeReason(const char* call, int32_t code, const char* message, absl::Status& reason) {
+  if (!IsErrorCode(code)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(call, ": code is ", code, ", which is no code of an error"));
+  }
+  reason = absl::Status(static_cast<absl::StatusCode>(code), message == nullptr ? "" : message);
+  return absl::OkStatus();
 }
 
 }  // namespace millrace::capi

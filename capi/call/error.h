@@ -31,6 +31,10 @@ mr_error* MakeError(const absl::Status& status) noexcept;
 // Returns the status that an error of the program holds, and frees it; OK for null.
 absl::Status TakeError(mr_error* error);
 
+// Writes the status that a program gives to `call` as a code and a text, which may be null.
+//   INVALID_ARGUMENT  the code is none of an error
+absl::Status TakeReason(const char* call, int32_t code, const char* message, absl::Status& reason);
+
 // Returns the record of an error as a struct of C that borrows its texts.
 mr_record RecordOf(const RecordError& record);
 

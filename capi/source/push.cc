@@ -3,7 +3,6 @@
 #include <string_view>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "base/status.h"
 #include "capi/call/guard.h"
 #include "capi/call/sized.h"
@@ -89,11 +88,9 @@ mr_error* mr_push_fail(mr_push* push, int32_t code, const char* message) {
   return capi::Guard([&]() -> absl::Status {
     MILLRACE_RETURN_IF_ERROR(capi::CheckGiven(
         "mr_push_fail", {{"push", push != nullptr}, {"message", message != nullptr}}));
-    if (!capi::IsErrorCode(code)) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("mr_push_fail: code is ", code, ", which is no code of an error"));
-    }
-    push->source->Fail(absl::Status(static_cast<absl::StatusCode>(code), message));
+    absl::Status reason;
+    MILLRACE_RETURN_IF_ERROR(capi::TakeReason("mr_push_fail", code, message, reason));
+    push->source->Fail(reason);
     return absl::OkStatus();
   });
 }

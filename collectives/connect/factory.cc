@@ -136,6 +136,7 @@ absl::StatusOr<Launch> LaunchTcp(const Launcher& launcher, const ConnectOptions&
   rendezvous.size = launcher.size;
   rendezvous.job_id = launcher.job_id;
   rendezvous.timeout = options.connect_timeout;
+  rendezvous.watch = options.watch;
   MILLRACE_ASSIGN_OR_RETURN(std::unique_ptr<Transport> transport, ConnectTcp(rendezvous));
   std::string reason = absl::StrCat("tcp: ", launcher.source);
   if (launcher.size > 1) absl::StrAppend(&reason, ", met at ", launcher.rendezvous);

@@ -1,6 +1,7 @@
 #include "collectives/rendezvous.h"
 
 #include <algorithm>
+#include <thread>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -12,6 +13,7 @@ namespace millrace::collectives {
 namespace {
 
 constexpr size_t kMaxNamed = 16;
+constexpr std::chrono::milliseconds kLook{50};
 
 struct Place {
   std::string folder;  // empty: at `server`
@@ -52,6 +54,23 @@ absl::Status NeverCame(const RendezvousOptions& options, std::chrono::nanosecond
   if (missing.size() > kMaxNamed)
     absl::StrAppend(&text, " and ", missing.size() - kMaxNamed, " more");
   return absl::DeadlineExceededError(text);
+}
+
+absl::Status AskWatch(const RendezvousOptions& options) {
+  return options.watch ? options.watch() : absl::OkStatus();
+}
+
+Deadline NextLook(const RendezvousOptions& options, Deadline deadline) {
+  return options.watch ? std::min(deadline, After(kLook)) : deadline;
+}
+
+absl::Status SleepWatched(const RendezvousOptions& options, std::chrono::milliseconds time) {
+  const Deadline end = After(time);
+  while (std::chrono::steady_clock::now() < end) {
+    MILLRACE_RETURN_IF_ERROR(AskWatch(options));
+    std::this_thread::sleep_until(NextLook(options, end));
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<std::vector<std::string>> RunRendezvous(const RendezvousOptions& options,

@@ -36,6 +36,13 @@ struct RendezvousWaits {
   std::function<bool(int num_here)> is_over = nullptr;
 };
 
+// The outcome of the options' watch, where there is one.
+absl::Status AskWatch(const RendezvousOptions& options);
+// The end of a wait after which the watch is to be asked: `deadline`, or sooner.
+Deadline NextLook(const RendezvousOptions& options, Deadline deadline);
+// Sleeps, and asks the watch meanwhile.
+absl::Status SleepWatched(const RendezvousOptions& options, std::chrono::milliseconds time);
+
 // RunRendezvous with other waits than the product's.
 absl::StatusOr<std::vector<std::string>> RunRendezvousWith(const RendezvousOptions& options,
                                                            std::string_view own,

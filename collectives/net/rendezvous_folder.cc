@@ -17,7 +17,6 @@
 #include <cstdio>
 #include <optional>
 #include <span>
-#include <thread>
 
 #include "absl/strings/str_cat.h"
 #include "base/atomic_file.h"
@@ -208,7 +207,7 @@ class Folder {
       }
       if (changed) continue;
       if (IsOver()) return NeverCame(options_, options_.timeout, Missing());
-      std::this_thread::sleep_for(pause);
+      MILLRACE_RETURN_IF_ERROR(SleepWatched(options_, pause));
       pause = std::min(pause * 2, kLongestFolderPause);
     }
   }

@@ -6,13 +6,13 @@
 // Rank 0 waits no longer than the least patient rank, so that its list of missing ranks reaches all
 // of them. Strangers (port scanners, old runs) are turned away and change nothing. A failure is one
 // for all: rank 0 refuses those who come after it for a while, with the same words.
+#include <poll.h>
 #include <sys/socket.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <optional>
 #include <set>
-#include <thread>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -99,7 +99,12 @@ class Server {
   absl::Status Turn() {
     std::vector<const Socket*> others;
     for (const Seated& seated : seated_) others.push_back(&seated.socket);
-    if (const absl::Status waited = pending_.Wait(others, deadline_); !waited.ok()) {
+    if (absl::Status watched = AskWatch(options_); !watched.ok()) {
+      given_up_ = true;
+      return watched;
+    }
+    if (const absl::Status waited = pending_.Wait(others, NextLook(options_, deadline_));
+        !waited.ok()) {
       return Annotate(waited, absl::StrCat("rendezvous ", options_.address));
     }
     std::erase_if(seated_, [this](Seated& seated) { return HasLeft(seated); });
@@ -187,7 +192,7 @@ class Server {
     if (!outcome_.ok()) {
       for (const Seated& seated : seated_) Refuse(seated.socket, outcome_);
       seated_.clear();
-      TellWhoComesLate();
+      if (!given_up_) TellWhoComesLate();
       return outcome_;
     }
     std::vector<std::string> all;
@@ -222,6 +227,7 @@ class Server {
   std::chrono::nanoseconds patience_;  // its timeout
   const RendezvousWaits& waits_;
   absl::Status outcome_;
+  bool given_up_ = false;                         // true if the watch has ended it
   std::vector<std::optional<std::string>> data_;  // by rank
   int num_here_ = 1;
   std::vector<Seated> seated_;
@@ -270,7 +276,7 @@ class Client {
         return NeverCame(options_, options_.timeout,
                          {{0, absl::StrCat("the last try: ", cause.message())}});
       }
-      std::this_thread::sleep_for(pause);
+      MILLRACE_RETURN_IF_ERROR(SleepWatched(options_, pause));
       pause = std::min(pause * 2, kLongestServerPause);
     }
   }
@@ -335,8 +341,17 @@ class Client {
     }
     return absl::Status(code, text);
   }
+  // Until rank 0 says something, or the deadline is over.
+  absl::Status AwaitWord(const Socket& socket, Deadline deadline) const {
+    while (!WaitFor(socket, POLLIN, NextLook(options_, deadline)) &&
+           steady_clock::now() < deadline) {
+      MILLRACE_RETURN_IF_ERROR(AskWatch(options_));
+    }
+    return absl::OkStatus();
+  }
   absl::StatusOr<std::vector<std::string>> Await(const Socket& socket) const {
     const Deadline deadline = After(deadline_ - steady_clock::now() + waits_.grace);
+    MILLRACE_RETURN_IF_ERROR(AwaitWord(socket, deadline));
     const absl::StatusOr<Header> header = ReceiveHeader(socket, deadline);
     if (absl::IsUnavailable(header.status())) {
       return absl::UnavailableError("rank 0 has gone before all ranks were there");

@@ -16,6 +16,7 @@
 #include "base/status.h"
 #include "collectives/net/peer_check.h"
 #include "collectives/net/pending_connections.h"
+#include "collectives/net/rendezvous.h"
 #include "collectives/net/wire.h"
 #include "collectives/tcp/mesh.h"
 
@@ -80,8 +81,13 @@ void KeepAlive(const Socket& socket) {
 
 class Connector {
  public:
-  Connector(int rank, const Socket& listener, const std::vector<Place>& places, Deadline deadline)
-      : rank_(rank), listener_(listener), places_(places), deadline_(deadline) {
+  Connector(const RendezvousOptions& options, const Socket& listener,
+            const std::vector<Place>& places)
+      : options_(options),
+        rank_(options.rank),
+        listener_(listener),
+        places_(places),
+        deadline_(After(std::min<std::chrono::nanoseconds>(options.timeout, kConnectAllWithin))) {
     for (const Place& place : places) peers_.push_back({Socket(), place.host});
   }
 
@@ -141,7 +147,8 @@ class Connector {
             absl::StrCat("ranks were at the rendezvous but have not connected to rank ", rank_,
                          ": ", absl::StrJoin(Missing(), ", ")));
       }
-      MILLRACE_RETURN_IF_ERROR(pending.Wait({}, deadline_));
+      MILLRACE_RETURN_IF_ERROR(AskWatch(options_));
+      MILLRACE_RETURN_IF_ERROR(pending.Wait({}, NextLook(options_, deadline_)));
       for (PendingConnections::Guest& guest : pending.guests()) {
         if (guest.socket.valid()) Read(guest);
       }
@@ -176,6 +183,7 @@ class Connector {
     return -1;
   }
 
+  const RendezvousOptions& options_;
   const int rank_;
   const Socket& listener_;
   const std::vector<Place>& places_;
@@ -203,9 +211,7 @@ absl::StatusOr<std::shared_ptr<TcpMesh>> ConnectMesh(const RendezvousOptions& op
     MILLRACE_ASSIGN_OR_RETURN(Place place, Decode(text, static_cast<int>(places.size())));
     places.push_back(std::move(place));
   }
-  Connector connector(
-      options.rank, listener, places,
-      After(std::min<std::chrono::nanoseconds>(options.timeout, kConnectAllWithin)));
+  Connector connector(options, listener, places);
   MILLRACE_ASSIGN_OR_RETURN(std::vector<TcpMesh::Peer> peers, connector.Run());
   return std::make_shared<TcpMesh>(options.rank, std::move(peers));
 }

@@ -1,6 +1,7 @@
 #include "capi/millrace.h"
 #include "python/core/batch.h"
 #include "python/core/batch_view.h"
+#include "python/core/comm.h"
 #include "python/core/context.h"
 #include "python/core/convert.h"
 #include "python/core/device_batch.h"
@@ -12,6 +13,7 @@
 #include "python/core/object.h"
 #include "python/core/ops.h"
 #include "python/core/plan.h"
+#include "python/core/reducer.h"
 #include "python/core/run_view.h"
 #include "python/core/source.h"
 #include "python/core/tensor.h"
@@ -118,6 +120,8 @@ PyObject* MakeModule() {
     AddLoader(module.get());
     AddFeed(module.get());
     AddWriter(module.get());
+    AddComm(module.get());
+    AddReducer(module.get());
     return module;
   });
 }

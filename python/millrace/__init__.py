@@ -11,19 +11,23 @@ A plan is a chain of stages, and a file; a loader is a plan that runs; a batch h
     for images, labels in plan.torch(("image", "label")):
         ...
 
-The modules millrace.torch, .jax, .keras and .tf import these frameworks; millrace itself needs
-NumPy alone.
+The modules millrace.torch, .jax, .keras and .tf import these frameworks, at their first use;
+millrace itself needs NumPy alone.
 """
 from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 from . import _core, recipes, testing
 from ._files import get_include, get_library
 from ._sources import *
 from ._stages import *
 from .batch import Batch
+from .collectives import Communicator, default_communicator
 from .context import Context, default_context
 from .device import DeviceBatch, DeviceLoader
 from .errors import *
+from .gradients import Outcome, Reducer
 from .launcher import Launcher, detect_launcher
 from .loader import Field, Loader
 from .ops import BatchOp, BatchRows, FieldSpec, Rows, RunOp, batch_op, field, op
@@ -31,13 +35,23 @@ from .plan import Plan, load
 from .sources import Memory, PushSource, memory, push
 from .writing import ConvertReport, TFRecordWriter, convert
 
+if TYPE_CHECKING:
+    from . import jax as jax, keras as keras, tf as tf, torch as torch
+else:
+    def __getattr__(name):
+        if name not in ("jax", "keras", "tf", "torch"):
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        import importlib
+        return importlib.import_module(f"{__name__}.{name}")
+
 __version__: str = _core.version()
 
 __all__ = [
-    "Batch", "BatchOp", "BatchRows", "Context", "ConvertReport", "DeviceBatch", "DeviceLoader",
-    "Field", "FieldSpec", "Launcher", "Loader", "Memory", "Plan", "PushSource", "Rows", "RunOp",
-    "TFRecordWriter", "batch_op", "convert", "default_context", "detect_launcher", "field",
-    "get_include", "get_library", "load", "memory", "op", "push", "recipes", "testing",
+    "Batch", "BatchOp", "BatchRows", "Communicator", "Context", "ConvertReport", "DeviceBatch",
+    "DeviceLoader", "Field", "FieldSpec", "Launcher", "Loader", "Memory", "Outcome", "Plan",
+    "PushSource", "Reducer", "Rows", "RunOp", "TFRecordWriter", "batch_op", "convert",
+    "default_communicator", "default_context", "detect_launcher", "field", "get_include",
+    "get_library", "load", "memory", "op", "push", "recipes", "testing",
 ]
 from . import _sources, _stages, errors  # noqa: E402
 

@@ -5,11 +5,12 @@ from typing import Any
 
 import jax
 
+from ._jax_gradients import Reducer
 from ._sinks import gather
 from .batch import Batch
 from .loader import Keys, Loader
 
-__all__ = ["JaxLoader"]
+__all__ = ["JaxLoader", "Reducer"]
 
 
 class JaxLoader(Loader):

@@ -10,12 +10,14 @@ from torch.utils.dlpack import from_dlpack
 
 from . import _copies
 from ._sinks import gather
+from ._torch_ddp import reduce_gradients
+from ._torch_gradients import Reducer
 from .batch import Batch
 from .device import DeviceBatch, DeviceLoader
 from .errors import FailedPrecondition, OutOfBudget
 from .loader import Keys, Loader
 
-__all__ = ["TorchLoader", "make_loader", "tensor_of"]
+__all__ = ["Reducer", "TorchLoader", "make_loader", "reduce_gradients", "tensor_of"]
 
 AnyBatch = Union[Batch, DeviceBatch]
 

@@ -1,6 +1,8 @@
-// millrace.h, and for GPUs millrace_device.h, is all that a program includes, once or twice.
+// millrace.h, and where they are used millrace_device.h and millrace_collectives.h, is all that a
+// program includes, once or twice.
 // Compiled as C11, and as C++98 to C++20 through header.cc.
 #include <millrace.h>
+#include <millrace_collectives.h>
 #include <millrace_device.h>
 
 mr_error* (*const kept)(mr_loader*, int64_t, mr_batch**, int32_t*) = mr_loader_next;

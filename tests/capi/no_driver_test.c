@@ -14,8 +14,8 @@ static void a_feed_cannot_be_opened(void) {
 
 // The plan names files that are not there either: the device is looked for first.
 static void the_device_is_found_before_files_are_opened(void) {
-  mr_plan* plan = make_plan(
-      "stage { text { files: \"/nowhere/*.txt\" } } stage { batch { size: 8 } }");
+  mr_plan* plan =
+      make_plan("stage { text { files: \"/nowhere/*.txt\" } } stage { batch { size: 8 } }");
   mr_feed* feed = NULL;
   EXPECT_ERROR(mr_feed_open(plan, NULL, NULL, NULL, &feed), MR_FAILED_PRECONDITION, "driver");
   mr_plan_free(plan);

@@ -1,5 +1,6 @@
 // Programs and libraries of different versions: structs that are shorter or longer than the
 // library's.
+#include <millrace_collectives.h>
 #include <millrace_device.h>
 #include <stddef.h>
 
@@ -16,6 +17,11 @@ EXPECT_NO_PADDING(mr_context_options, log_destroy);
 EXPECT_NO_PADDING(mr_stage, options);
 EXPECT_NO_PADDING(mr_open_options, pinned_device);
 EXPECT_NO_PADDING(mr_feed_options, max_device_bytes);
+EXPECT_NO_PADDING(mr_comm_options, user);
+EXPECT_NO_PADDING(mr_comm_place, backend);
+EXPECT_NO_PADDING(mr_reducer_options, first_step);
+EXPECT_NO_PADDING(mr_step_outcome, rows);
+EXPECT_NO_PADDING(mr_reducer_counters, reserved);
 EXPECT_NO_PADDING(mr_batch_view, draws);
 EXPECT_NO_PADDING(mr_column, stride_bytes);
 EXPECT_NO_PADDING(mr_run_view, run);
@@ -31,6 +37,8 @@ EXPECT_NO_PADDING(mr_writer_options, reserved);
 EXPECT_NO_PADDING(mr_convert_options, bad_record);
 EXPECT_NO_PADDING(mr_convert_report, file_bytes);
 _Static_assert(sizeof(mr_sample_id) == 24, "mr_sample_id");
+_Static_assert(sizeof(mr_shard) == 3 * sizeof(size_t), "mr_shard");
+_Static_assert(sizeof(mr_gradient) == 8 + 3 * sizeof(void*), "mr_gradient");
 _Static_assert(sizeof(mr_feature) == 24 + 2 * sizeof(void*), "mr_feature");
 
 static void the_library_is_the_headers(void) {

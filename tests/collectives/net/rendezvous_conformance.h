@@ -9,6 +9,7 @@
 #include <atomic>
 #include <chrono>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <new>
 #include <optional>
@@ -235,6 +236,27 @@ TEST_P(Rendezvous, TwoProcessesOfOneRankAreAnError) {
     if (InFolder()) continue;
     EXPECT_MESSAGE(ErrorIn(said), absl::StatusCode::kAlreadyExists, Key());
   }
+}
+
+inline std::function<absl::Status()> EndsAtThirdLook() {
+  return [looks = 0]() mutable {
+    return ++looks < 3 ? absl::OkStatus() : absl::CancelledError("stop");
+  };
+}
+
+TEST_P(Rendezvous, AWatchEndsTheWaitOfARankAlone) {
+  for (const int rank : {0, 1}) {
+    RendezvousOptions options = Options(rank, 2);
+    options.watch = EndsAtThirdLook();
+    EXPECT_EQ(Start(options)->Await(), "CANCELLED: stop");
+  }
+}
+
+TEST_P(Rendezvous, AWatchEndsTheWaitOfARankThatHasMetOthers) {
+  const auto rank_0 = Start(Options(0, 3));
+  RendezvousOptions options = Options(1, 3);
+  options.watch = EndsAtThirdLook();
+  EXPECT_THAT(Start(options)->Await(), AllOf(StartsWith("CANCELLED: "), testing::EndsWith("stop")));
 }
 
 }  // namespace millrace::collectives
