@@ -99,6 +99,7 @@ TEST_F(ForeignFilesTest, ContainersNameAPageAndAnImage) {
   EXPECT_MESSAGE(Read(Kind(ContainerKind::kCsv), kXml).status());
   EXPECT_MESSAGE(Read(Kind(ContainerKind::kCsv), tiff).status());
   EXPECT_MESSAGE(Read(Kind(ContainerKind::kText), tiff).status());
+  EXPECT_MESSAGE(Read({.kind = ContainerKind::kText, .skips_blank = true}, kPage).status());
   // Lines of HTML are lines, and a tar may begin with the letters of another kind.
   ExpectRead(Kind(ContainerKind::kText), "<html>\n", {"<html>"});
 }
