@@ -151,12 +151,21 @@ class Scanner {
   absl::Status Images() {
     MILLRACE_ASSIGN_OR_RETURN(const internal::ImageListing listing, internal::ListImages(path_));
     const auto note = [&](std::string_view text) { facts_.notes.emplace_back(text); };
+    if (listing.paths.empty()) return NoImages(listing.left_out);
     MILLRACE_RETURN_IF_ERROR(internal::TellLeftOut(listing, {.warn = note}, path_));
     for (const std::string& name : listing.paths) {
       MILLRACE_RETURN_IF_ERROR(Image(internal::PathIn(path_, name)));
       if (!goes_on_) break;
     }
     return absl::OkStatus();
+  }
+
+  absl::Status NoImages(const std::vector<std::string>& left_out) const {
+    const absl::Status status = internal::NoImages(path_, left_out);
+    if (!left_out.empty()) return status;
+    return absl::Status(
+        status.code(),
+        absl::StrCat(status.message(), "; if its files hold records, name them: ", path_, "/*"));
   }
 
   // An image is a file and a record of its own, as a pipeline has them.

@@ -455,6 +455,16 @@ class RecordsTest(unittest.TestCase):
             self.assertTrue((folder / "out/a.csv").exists())
             self.assertFalse((folder / "out/b.csv").exists())
 
+    def test_a_folder_without_images_is_not_passed_over(self):
+        done = millrace("records", "verify", self.folder)
+        self.assertEqual(done.returncode, 66, done.stdout)
+        self.assertIn("1 unreadable", done.stdout)
+        self.assertIn(f"if its files hold records, name them: {self.folder}/*", done.stderr)
+        for command in ("inspect", "cat"):
+            done = millrace("records", command, self.folder)
+            self.assertEqual(done.returncode, 1, done.stdout)
+            self.assertIn("no .jpg, .jpeg, .jpe, .jfif or .png inside", done.stderr)
+
     def test_verify_reads_the_headers_of_images_in_a_folder(self):
         with tempfile.TemporaryDirectory() as scratch:
             folder = pathlib.Path(scratch)
