@@ -98,7 +98,7 @@ absl::StatusOr<std::optional<TarMember>> TarWalk::Next() {
     MILLRACE_RETURN_IF_ERROR(LoadHeader());
     if (IsZero(header())) {
       if (is_part_ || extras.any) {
-        return Damaged(RecordErrorReason::kUnknown, "an end mark where a member should follow");
+        return Damaged(RecordErrorReason::kLengthCrc, "an end mark where a member should follow");
       }
       return std::nullopt;
     }
