@@ -610,6 +610,19 @@ class RecordsTest(unittest.TestCase):
             self.assertIn("the first 5 records", shards.stdout)
             self.assertIn('feature { key: "image/class/label" dtype: INT64 }', shards.stdout)
 
+    def test_inspect_takes_an_empty_list_for_one_of_any_size(self):
+        with tempfile.TemporaryDirectory() as scratch:
+            folder = pathlib.Path(scratch)
+            lines = folder / "lines.jsonl"
+            lines.write_text('{"x": [1, 2], "y": 1}\n{"x": [], "y": null}\n')
+            stage = millrace("records", "inspect", "--schema", lines).stdout
+            self.assertIn('key: "x" dtype: INT64 shape: -1', stage)
+            self.assertIn('key: "y" dtype: INT64 default_int: 0', stage)
+            plan = folder / "plan.pbtxt"
+            plan.write_text(f'stage {{ text {{ files: "{lines}" }} }}\n{stage}\n'
+                            "stage { ragged_batch { size: 2 } }\n")
+            self.assertEqual(run_json(plan)["samples"], 2)
+
     def test_inspect_prints_the_option_that_nan_of_json_needs(self):
         with tempfile.TemporaryDirectory() as scratch:
             folder = pathlib.Path(scratch)
