@@ -15,6 +15,8 @@ namespace millrace::cli {
 inline constexpr int kDone = 0;
 inline constexpr int kFailed = 1;
 inline constexpr int kUsage = 2;
+// sysexits.h EX_NOINPUT: `verify` found no damage, but could not read all files.
+inline constexpr int kUnreadable = 66;
 // sysexits.h EX_TEMPFAIL, as schedulers that requeue a job expect.
 inline constexpr int kStoppedResumable = 75;
 // sysexits.h EX_PROTOCOL: the remote side broke off.

@@ -17,8 +17,9 @@ namespace millrace::cli {
 namespace {
 
 constexpr char kFooter[] = R"(
-Exit codes: 0 done; 1 failed; 2 wrong command line; 75 stopped by a signal with a durable
-checkpoint, resumable; 76 another rank was lost (what could be saved was).
+Exit codes: 0 done; 1 failed; 2 wrong command line; 66 a file could not be read, and no damage was
+found in others (records verify); 75 stopped by a signal with a durable checkpoint, resumable;
+76 another rank was lost (what could be saved was).
 
 Examples:
   millrace records convert --from idx --images train-images-idx3-ubyte.gz \

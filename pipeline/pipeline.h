@@ -38,6 +38,7 @@ struct OpenOptions {
   // another plan, of other data or of another semantics_version is a FAILED_PRECONDITION error that
   // says what differs.
   std::string resume_token;
+  std::string resume_file;  // the file that the token comes from, for messages; empty: none
   // True if a token of another plan or of other data is accepted, with a warning in the log that
   // says where the stream goes on and what is lost. A token of another semantics_version is an
   // error all the same.

@@ -70,10 +70,10 @@ struct ShardReport {
   Range<uint64_t> record_bytes;
   uint64_t num_damaged = 0;           // damaged places
   std::vector<DamagedPlace> damages;  // the first few
-  std::string unreadable;             // why it cannot be read; empty if it can
+  std::string unreadable;             // why it, or an image in it, cannot be read; "" if it can
   uint64_t num_not_examples = 0;      // records that are no tf.train.Example, row, object or sample
   uint64_t num_with_nan = 0;          // JSON lines that parse with allow_nan only
-  std::vector<std::string> notes;     // images in a folder that are of kinds that are not read
+  std::vector<std::string> notes;     // images that are not read, pages in place of text
 
   double mean_record_bytes() const {
     return num_records == 0 ? 0

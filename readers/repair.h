@@ -19,7 +19,8 @@ namespace millrace::readers {
 // The state of a place that a quarantine names.
 struct PlaceCheck {
   RecordError listed;
-  bool damaged = false;  // true if `message` tells of a fault
+  bool damaged = false;     // true if `message` tells of a fault of the record
+  bool unreadable = false;  // true if it tells why the file cannot be read; nothing else is known
   // The fault that is found there now, without the place; or the quarantine's own, if the record's
   // bytes are whole and a pipeline found fault with what they hold (a feature, an image, a value).
   std::string message;

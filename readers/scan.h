@@ -56,13 +56,20 @@ class SameColumns {
   std::vector<std::string> first_;  // the names of the first good file
 };
 
+// A file that could not be opened or read. That says nothing about what is in it.
+struct UnreadableFile {
+  std::string file;
+  std::string message;
+};
+
 struct ScanFacts {
   uint64_t file_bytes = 0;                       // on disk; of a folder, those of its images
   Compression compression = Compression::kNone;  // never kAuto
   bool whole = false;                            // true if it was read to its end
   // Why it could not be opened or read; that says nothing about what is in it.
   absl::Status unreadable;
-  std::vector<std::string> notes;  // images in a folder that are of kinds that are not read
+  std::vector<UnreadableFile> unreadable_images;  // of a folder
+  std::vector<std::string> notes;  // images that are not read, pages in place of text
 };
 
 struct ScanOptions {
@@ -74,8 +81,8 @@ struct ScanOptions {
 // Reads a file, or a folder of images, record by record from its begin to its end. Behind damage it
 // goes on with the next good record (TfRecordReaderOptions::resync; damage/parts.h for other
 // containers), but not where the compression is another one than was declared. Of images the header
-// is read, and a file that cannot be opened is damage, unless it is for want of memory or of open
-// files.
+// is read; one that cannot be opened or read is passed over, unless it is for want of memory or of
+// open files.
 ScanFacts Scan(const std::string& path, const ScanOptions& options, const ScanVisitor& visitor);
 
 }  // namespace millrace::readers

@@ -13,6 +13,7 @@
 #include "base/record_error.h"
 #include "readers/container.h"
 #include "readers/record.h"
+#include "readers/scan.h"
 
 namespace millrace::readers {
 
@@ -40,17 +41,18 @@ struct VerifyReport {
   uint64_t num_damaged_files = 0;
   uint64_t num_records = 0;  // intact records
   uint64_t payload_bytes = 0;
-  uint64_t num_damaged = 0;          // damaged places
-  std::vector<DamagedPlace> places;  // in order of files and offsets
-  std::vector<std::string> notes;    // images in folders that are of kinds that are not read
+  uint64_t num_damaged = 0;                // damaged places
+  std::vector<DamagedPlace> places;        // in order of files and offsets
+  std::vector<UnreadableFile> unreadable;  // files, and images of folders: not looked at
+  std::vector<std::string> notes;          // images that are not read, pages in place of text
 
-  bool ok() const { return num_damaged == 0; }
+  bool ok() const { return num_damaged == 0 && unreadable.empty(); }
 };
 
 // Reads every byte of the files and collects what is wrong. After damage it goes on with the next
 // good record (TfRecordReaderOptions::resync; damage/parts.h for other containers), after a file
-// that cannot be read with the next file. It also counts the cells of rows of CSV, and reads the
-// headers of images in a folder.
+// that cannot be read, which is no damage, with the next file. It also counts the cells of rows of
+// CSV, and reads the headers of images in a folder.
 //   value             the report, damage or not
 //   INVALID_ARGUMENT  no files
 absl::StatusOr<VerifyReport> Verify(std::span<const std::string> files,

@@ -143,6 +143,7 @@ class Printer {
                                               }};
     const readers::ScanFacts facts = readers::Scan(file, {.container = flags_.container}, visitor);
     if (!facts.unreadable.ok()) Note(facts.unreadable);
+    for (const auto& image : facts.unreadable_images) Note(absl::UnavailableError(image.message));
     for (const std::string& note : facts.notes) Warn(note);
     return WantsMore();
   }

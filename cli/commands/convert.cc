@@ -116,7 +116,7 @@ void PrintLabels(const readers::ConvertReport& report) {
   for (const auto& [label, count] : report.records_per_label) {
     const bool named = label >= 0 && static_cast<size_t>(label) < report.class_names.size();
     absl::PrintF("  label %d: %d%s%s\n", label, count, named ? "  " : "",
-                 named ? report.class_names[label] : "");
+                 named ? ShownText(report.class_names[label]) : "");
   }
 }
 

@@ -44,11 +44,15 @@ void PrintJson(const readers::VerifyReport& report) {
                       {"reason", std::string(RecordErrorReasonName(place.error.reason))},
                       {"message", place.message}});
   }
+  auto unreadable = nlohmann::ordered_json::array();
+  for (const readers::UnreadableFile& file : report.unreadable) {
+    unreadable.push_back({{"file", file.file}, {"message", file.message}});
+  }
   const nlohmann::ordered_json json{
       {"files", report.num_files},     {"damaged_files", report.num_damaged_files},
       {"records", report.num_records}, {"payload_bytes", report.payload_bytes},
       {"damaged", report.num_damaged}, {"damage", damage},
-      {"notes", report.notes}};
+      {"unreadable", unreadable},      {"notes", report.notes}};
   std::puts(json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
 }
 
@@ -57,9 +61,21 @@ void PrintText(const readers::VerifyReport& report) {
   if (report.num_damaged > report.places.size()) {
     absl::PrintF("... and %d more\n", report.num_damaged - report.places.size());
   }
-  absl::PrintF("%d files, %d intact records (%s), %d damaged places in %d files\n",
-               report.num_files, report.num_records, BytesText(report.payload_bytes),
-               report.num_damaged, report.num_damaged_files);
+  absl::PrintF("%d files, %d intact records (%s), %d damaged places in %d files", report.num_files,
+               report.num_records, BytesText(report.payload_bytes), report.num_damaged,
+               report.num_damaged_files);
+  if (!report.unreadable.empty()) absl::PrintF(", %d unreadable", report.unreadable.size());
+  absl::PrintF("\n");
+}
+
+int CodeOf(bool is_damaged, bool is_unreadable) {
+  if (is_damaged) return kFailed;
+  return is_unreadable ? kUnreadable : kDone;
+}
+
+std::string StateText(const readers::PlaceCheck& check) {
+  if (check.unreadable) return "unreadable: " + check.message;
+  return check.damaged ? "damaged: " + check.message : "intact";
 }
 
 // Verifies only the places that a quarantine names.
@@ -70,6 +86,7 @@ int RunFrom(const Flags& flags) {
       *places,
       {.container = flags.options.container, .max_record_bytes = flags.options.max_record_bytes});
   const auto damaged = std::ranges::count_if(checks, &readers::PlaceCheck::damaged);
+  const auto unreadable = std::ranges::count_if(checks, &readers::PlaceCheck::unreadable);
   auto list = nlohmann::ordered_json::array();
   for (const readers::PlaceCheck& check : checks) {
     const RecordError& at = check.listed;
@@ -78,19 +95,24 @@ int RunFrom(const Flags& flags) {
                     {"ordinal", at.ordinal},
                     {"reason", std::string(RecordErrorReasonName(at.reason))},
                     {"damaged", check.damaged},
+                    {"unreadable", check.unreadable},
                     {"message", check.message}});
     if (flags.json) continue;
     absl::PrintF("%s: record %d at offset %d: %s\n", at.file, at.ordinal, at.offset,
-                 check.damaged ? "damaged: " + check.message : std::string("intact"));
+                 StateText(check));
   }
   if (flags.json) {
-    const nlohmann::ordered_json json{
-        {"places", checks.size()}, {"damaged", damaged}, {"checks", list}};
+    const nlohmann::ordered_json json{{"places", checks.size()},
+                                      {"damaged", damaged},
+                                      {"unreadable", unreadable},
+                                      {"checks", list}};
     std::puts(json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
   } else {
-    absl::PrintF("%d of %d places are damaged\n", damaged, checks.size());
+    absl::PrintF("%d of %d places are damaged", damaged, checks.size());
+    if (unreadable > 0) absl::PrintF(", %d are in files that cannot be read", unreadable);
+    absl::PrintF("\n");
   }
-  return damaged == 0 ? kDone : kFailed;
+  return CodeOf(damaged > 0, unreadable > 0);
 }
 
 int Run(Flags flags) {
@@ -107,16 +129,20 @@ int Run(Flags flags) {
   const auto report = VerifyFiles(flags);
   if (!report.ok()) return Fail(report.status());
   for (const std::string& note : report->notes) Warn(note);
+  for (const readers::UnreadableFile& file : report->unreadable) {
+    Fail(absl::UnavailableError(file.message));
+  }
   flags.json ? PrintJson(*report) : PrintText(*report);
-  return report->ok() ? kDone : kFailed;
+  return CodeOf(report->num_damaged > 0, !report->unreadable.empty());
 }
 
 }  // namespace
 
 void AddVerify(Command parent) {
   auto flags = std::make_shared<Flags>();
-  Command command = parent.AddCommand(
-      "verify", "Read every byte, list every damaged place; exit 1 if there is one");
+  Command command = parent.AddCommand("verify",
+                                      "Read every byte, list every damaged place; exit 1 if there "
+                                      "is one, 66 if a file cannot be read");
   command.Add("files", flags->files, "Files or glob patterns; folders of images by class");
   AddContainerFlags(command, flags->container);
   command.Add("--from", flags->from,

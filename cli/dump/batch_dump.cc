@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/little_endian.h"
+#include "base/local_path.h"
 #include "base/status.h"
 #include "cli/dump/npy.h"
 
@@ -41,8 +42,9 @@ std::string FileNameOf(std::string_view field) {
   return name;
 }
 
-absl::StatusOr<BatchDump> BatchDump::Open(const std::string& folder) {
-  if (folder.empty()) return BatchDump("");
+absl::StatusOr<BatchDump> BatchDump::Open(const std::string& name) {
+  if (name.empty()) return BatchDump("");
+  MILLRACE_ASSIGN_OR_RETURN(const std::string folder, LocalPath(name));
   std::error_code error;
   const bool exists = std::filesystem::exists(folder, error);
   if (!error && exists && !std::filesystem::is_directory(folder, error)) {

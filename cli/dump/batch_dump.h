@@ -20,7 +20,7 @@ class BatchDump {
   // "": writes nothing. The folder is made with the first batch.
   //   FAILED_PRECONDITION  it holds something, or is no folder
   //   other                it cannot be read
-  static absl::StatusOr<BatchDump> Open(const std::string& folder);
+  static absl::StatusOr<BatchDump> Open(const std::string& name);
 
   // Writes a batch. Blocks on the files.
   absl::Status Add(const pipeline::Batch& batch) const;

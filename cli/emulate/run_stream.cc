@@ -22,6 +22,7 @@ absl::StatusOr<pipeline::OpenOptions> OpenOptionsOf(const RunFlags& flags) {
   options.force_resume = flags.force;
   options.quarantine_file = flags.quarantine;
   if (!flags.token_file.empty()) {
+    options.resume_file = flags.token_file;
     MILLRACE_ASSIGN_OR_RETURN(options.resume_token, ReadTokenFile(flags.token_file));
   }
   return options;

@@ -21,12 +21,14 @@ absl::StatusOr<std::string> ReadTokenFile(const std::string& path) {
   // It is written whole, with its line end. Less would be taken for the start, or for an earlier
   // batch.
   const std::string_view line = TakeLine(rest);
-  if (line.empty() || line.size() == token->size()) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "resume token: ", path, line.empty() ? ": there is no token in it" : ": it has no line end",
-        "; it was cut off, or something else wrote it. Without the file the run begins anew"));
-  }
-  return std::string(line);
+  const std::string_view why = line.empty()                   ? "there is no token in it"
+                               : line.size() == token->size() ? "it has no line end"
+                               : !rest.empty()                ? "it has more than one line"
+                                                              : "";
+  if (why.empty()) return std::string(line);
+  return absl::InvalidArgumentError(absl::StrCat(
+      "resume token: ", path, ": ", ToAbsl(why),
+      "; it was cut off, or something else wrote it. Without the file the run begins anew"));
 }
 
 absl::StatusOr<VisitRecord> VisitRecord::Open(const std::string& audit_path,

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <ranges>
+#include <span>
 #include <utility>
 
 #include "pipeline/executor/settling.h"
@@ -9,7 +10,8 @@
 namespace millrace::pipeline {
 namespace {
 
-constexpr uint64_t kRowsAtOnce = 256;  // that are located
+constexpr uint64_t kRowsAtOnce = 256;       // that are located
+constexpr uint64_t kElementsAtOnce = 4096;  // of rows that are windows; of one row all
 // Memory of a range of its own beside its bytes; records of windows lie side by side.
 constexpr uint64_t kRangeBytes = 512;
 
@@ -28,6 +30,7 @@ Lookahead::Lookahead(const ExecutorParts& parts)
       end_(EndOf(parts)),
       has_windows_(order_.WindowSize() > 0),
       has_epochs_(parts.zip == nullptr && parts.plan.order.root == OrderPlan::Root::kSource),
+      row_elements_(parts.windows == nullptr ? 1 : parts.windows->size()),
       memo_(order_) {
   parts_.source->KeepExpected(sizes_.limit_bytes);
 }
@@ -77,9 +80,11 @@ void Lookahead::PassOver(uint64_t position) {
 bool Lookahead::Expect() {
   Chunk chunk{.group = next_group_};
   refs_.clear();
+  shared_.clear();
+  const uint64_t most_rows = std::clamp<uint64_t>(kElementsAtOnce / row_elements_, 1, kRowsAtOnce);
   while (NextRows(chunk)) {
     const uint64_t window_rows = chunk.window_end - stretch_.pass_position;
-    const size_t rows = std::min({kRowsAtOnce, stretch_.rows, window_rows});
+    const size_t rows = std::min({most_rows, stretch_.rows, window_rows});
     Locate(rows);
     const size_t taken = Append(rows, chunk);
     stretch_.position += taken;
@@ -151,12 +156,17 @@ void Lookahead::Locate(size_t rows) {
     ids_[i] = {.epoch = stretch_.pass_epoch, .record = stretch_.pass_position + i};
   }
   order_.Map(ids_, &memo_);
+  std::span<const SampleId> samples = ids_;
+  if (parts_.windows != nullptr) {
+    parts_.windows->Locate(ids_, elements_);
+    samples = elements_.ids;
+  }
   const size_t columns = parts_.zip == nullptr ? 1 : parts_.zip->num_inputs();
-  located_.resize(rows * columns);
-  starts_.resize(rows * columns + 1);
-  if (parts_.zip == nullptr) return parts_.source->LocateAll(ids_, located_, starts_);
-  zipped_.resize(rows * columns);
-  parts_.zip->Locate(ids_, zipped_);
+  located_.resize(samples.size() * columns);
+  starts_.resize(samples.size() * columns + 1);
+  if (parts_.zip == nullptr) return parts_.source->LocateAll(samples, located_, starts_);
+  zipped_.resize(samples.size() * columns);
+  parts_.zip->Locate(samples, zipped_);
   parts_.source->LocateAll(zipped_, located_, starts_);
 }
 
@@ -167,13 +177,24 @@ size_t Lookahead::Append(size_t rows, Chunk& chunk) {
   size_t row = 0;
   for (; row < rows && (has_windows_ || chunk.bytes < sizes_.chunk_bytes); ++row) {
     if (has_epochs_ && ids_[row].epoch != chunk.epoch) break;
-    for (size_t i = row; i < located_.size(); i += rows) {
-      refs_.push_back(located_[i]);
-      chunk.bytes += starts_[i + 1] - starts_[i] + (has_windows_ ? 0 : kRangeBytes);
+    if (parts_.windows == nullptr) AppendElement(row, chunk);
+    for (size_t i = 0; parts_.windows != nullptr && i < row_elements_; ++i) {
+      const uint32_t element = elements_.at[row * row_elements_ + i];
+      const SampleId& id = elements_.ids[element];
+      if (shared_.emplace(id.epoch, id.record).second) AppendElement(element, chunk);
     }
   }
   chunk.rows_left += static_cast<int64_t>(row);
   return row;
+}
+
+// The records of a located sample.
+void Lookahead::AppendElement(size_t element, Chunk& chunk) {
+  const size_t num_elements = parts_.windows == nullptr ? ids_.size() : elements_.ids.size();
+  for (size_t i = element; i < located_.size(); i += num_elements) {
+    refs_.push_back(located_[i]);
+    chunk.bytes += starts_[i + 1] - starts_[i] + (has_windows_ ? 0 : kRangeBytes);
+  }
 }
 
 std::deque<Lookahead::Chunk>::const_iterator Lookahead::ChunkOf(uint64_t position) const {

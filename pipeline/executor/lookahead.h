@@ -4,12 +4,15 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <set>
+#include <utility>
 #include <vector>
 
 #include "base/mutex.h"
 #include "base/run.h"
 #include "pipeline/executor/parts.h"
 #include "pipeline/order/order.h"
+#include "pipeline/order/sample_windows.h"
 #include "readers/record.h"
 
 // The records behind URLs that a stream will read, told to the source before their turn. The order
@@ -20,6 +23,9 @@
 //
 // The chunks of a block-wise global_shuffle are its windows: each block is one request or a few,
 // and comes once.
+//
+// A row that is a window over other samples has the records of all its elements. Those that windows
+// of a chunk share are expected once.
 
 namespace millrace::pipeline {
 
@@ -69,6 +75,7 @@ class Lookahead {
   bool NextPositions();
   void Locate(size_t rows);
   size_t Append(size_t rows, Chunk& chunk);
+  void AppendElement(size_t element, Chunk& chunk);
   std::deque<Chunk>::const_iterator ChunkOf(uint64_t position) const MILLRACE_REQUIRES(mu_);
 
   // Constant after construction.
@@ -79,6 +86,7 @@ class Lookahead {
   const uint64_t end_;          // batches, with a cut positions, of the whole stream
   const bool has_windows_;      // true if chunks are the windows of a shuffle
   const bool has_epochs_;       // true if the epochs of rows are those of one source
+  const size_t row_elements_;   // elements of a row: above 1 if rows are windows
 
   // Owned by the worker that plans.
   OrderMemo memo_;
@@ -89,6 +97,8 @@ class Lookahead {
   uint64_t reached_ = 0;  // the position behind the last row that is expected
   uint64_t next_group_ = 0;
   std::vector<SampleId> ids_;
+  WindowElements elements_;                         // of the rows, if they are windows
+  std::set<std::pair<uint64_t, uint64_t>> shared_;  // elements of the chunk, if rows are windows
   std::vector<SampleId> zipped_;
   std::vector<readers::RecordRef> located_;
   std::vector<size_t> starts_;

@@ -33,17 +33,30 @@ const OrderStep& BlockShuffleOf(const OrderPlan& order) {
   return *step;
 }
 
-// Bytes that this rank reads of a window, on average.
-uint64_t WindowBytes(const ExecutorParts& parts, uint64_t mean_record_bytes) {
-  const Wide bytes = Wide{parts.order.records().WindowSize()} * mean_record_bytes;
-  return Clamped(parts.has_cut() ? bytes : bytes * parts.slice.num_rows / parts.plan.batch.size);
+// Bytes of the records of the rows that a shuffle's window holds, on average. Rows that are windows
+// over other samples share elements, so each block of them has about as many as it has places.
+Wide AllWindowBytes(const ExecutorParts& parts, uint64_t mean_row_bytes) {
+  const Wide rows = parts.order.records().WindowSize();
+  if (!parts.plan.window.has_value()) return rows * mean_row_bytes;
+  const WindowPlan& window = *parts.plan.window;
+  const Wide blocks = rows * mean_row_bytes / BlockShuffleOf(parts.plan.order).count + 1;
+  const Wide places =
+      rows * window.shift + blocks * std::min(Wide{window.size} * window.stride, Wide{kMaxCount});
+  return std::min(places, rows * window.size) * (mean_row_bytes / window.size);
 }
 
-// True if the positions of its rows are known before they are read, and no two of them have the
-// same record.
+// Bytes that this rank reads of a window, on average.
+uint64_t WindowBytes(const ExecutorParts& parts, uint64_t mean_row_bytes) {
+  const Wide bytes = AllWindowBytes(parts, mean_row_bytes);
+  if (parts.has_cut()) return Clamped(bytes);
+  const Wide rows = Wide{parts.order.records().WindowSize()} * parts.slice.num_rows;
+  return Clamped(std::min(bytes, rows * mean_row_bytes / parts.plan.batch.size));
+}
+
+// True if the positions of its rows are known before they are read.
 bool KnowsRows(const ExecutorParts& parts) {
   const bool reads_in_order = !parts.has_cut() || (parts.plan.lanes <= 1 && !parts.lengths);
-  return parts.growing == nullptr && parts.windows == nullptr && reads_in_order;
+  return parts.growing == nullptr && reads_in_order;
 }
 
 absl::Status TooLarge(const ExecutorParts& parts, uint64_t window_bytes, uint64_t most_bytes) {
@@ -64,7 +77,7 @@ absl::Status TooLarge(const ExecutorParts& parts, uint64_t window_bytes, uint64_
 }  // namespace
 
 absl::StatusOr<std::optional<LookaheadSizes>> SizesOfLookahead(const ExecutorParts& parts,
-                                                               uint64_t mean_record_bytes) {
+                                                               uint64_t mean_row_bytes) {
   const std::optional<readers::FetchFacts> fetches = parts.source->fetches();
   if (!fetches.has_value() || !fetches->single || !KnowsRows(parts)) return std::nullopt;
   if (parts.order.records().WindowSize() == 0) {
@@ -72,7 +85,7 @@ absl::StatusOr<std::optional<LookaheadSizes>> SizesOfLookahead(const ExecutorPar
     return LookaheadSizes{.chunk_bytes = std::max<uint64_t>(fetches->kept_bytes / chunks, 1),
                           .limit_bytes = fetches->kept_bytes};
   }
-  const uint64_t window = WindowBytes(parts, mean_record_bytes);
+  const uint64_t window = WindowBytes(parts, mean_row_bytes);
   const auto most = static_cast<uint64_t>(parts.context->memory_budget_bytes()) / kBudgetPart;
   if (window > most / kWindows) return TooLarge(parts, window, most);
   // Windows differ by a few records.

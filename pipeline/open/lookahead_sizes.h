@@ -16,7 +16,7 @@ namespace millrace::pipeline {
 // way meanwhile.
 //   INVALID_ARGUMENT  two windows are more than half of the memory budget
 absl::StatusOr<std::optional<LookaheadSizes>> SizesOfLookahead(const ExecutorParts& parts,
-                                                               uint64_t mean_record_bytes);
+                                                               uint64_t mean_row_bytes);
 
 }  // namespace millrace::pipeline
 

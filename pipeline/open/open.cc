@@ -143,6 +143,13 @@ void WarnOfStandingMemory(const Context& context) {
                   " B beside them, which may be slow: raise memory_budget_bytes")));
 }
 
+// Names the file of a token that is refused.
+absl::Status OfResumeFile(const absl::Status& begun, const OpenOptions& options) {
+  const bool is_refused = absl::IsInvalidArgument(begun) || absl::IsFailedPrecondition(begun);
+  if (options.resume_token.empty() || options.resume_file.empty() || !is_refused) return begun;
+  return Annotate(begun, options.resume_file);
+}
+
 }  // namespace
 
 absl::StatusOr<ExecutorParts> MakeExecutorParts(PhysicalPlan plan, OpenedSources sources,
@@ -229,7 +236,7 @@ absl::StatusOr<std::unique_ptr<Pipeline>> OpenParts(ExecutorParts parts,
   auto pipeline = std::make_unique<ExecutorPipeline>(std::move(parts), options.force_resume,
                                                      std::move(quarantine));
   WarnOfStandingMemory(*context);
-  MILLRACE_RETURN_IF_ERROR(pipeline->Begin(options.resume_token));
+  MILLRACE_RETURN_IF_ERROR(OfResumeFile(pipeline->Begin(options.resume_token), options));
   return pipeline;
 }
 

@@ -85,6 +85,8 @@ class Collector : public google::protobuf::io::ErrorCollector {
     if (message.starts_with("Unknown enumeration value of \"")) {
       return UnknownValue(offset, Quoted(message, 0), Quoted(message, 1));
     }
+    if (message.starts_with("Interpreting non ascii codepoint ")) return BadCharacter(offset);
+    if (offset == bad_character_) return;  // it is also no word
     // Inside a message the brace would close it.
     const bool is_surplus = message == "Expected identifier, got: }";
     errors_.push_back({offset, is_surplus ? "\"}\" closes nothing: no \"{\" is open" : message});
@@ -118,6 +120,15 @@ class Collector : public google::protobuf::io::ErrorCollector {
         absl::StrCat("\"", value, "\" is not a value of ", field, DidYouMean(value, names)));
   }
 
+  // The parser tells its bytes, one after the other.
+  void BadCharacter(size_t offset) {
+    const std::string_view rest = text_.substr(offset);
+    const std::string_view bytes = rest.substr(0, std::max<size_t>(FirstUtf8(rest).bytes, 1));
+    bad_character_ = offset;
+    errors_.push_back(
+        {offset, absl::StrCat("the character ", ShownText(bytes), " outside of quotes")});
+  }
+
   // The parser is one word behind `word` when it complains about it.
   void Add(size_t offset, const std::string& word, std::string message) {
     const size_t begin = offset == 0 ? 0 : text_.rfind(word, offset - 1);
@@ -127,6 +138,7 @@ class Collector : public google::protobuf::io::ErrorCollector {
   const std::string_view text_;
   const Descriptor* const root_;
   std::vector<TextError> errors_;
+  size_t bad_character_ = std::string_view::npos;  // the place of the last one
 };
 
 absl::Status ErrorsAt(const std::string& origin, std::string_view text,

@@ -105,27 +105,33 @@ namespace {
 
 bool IsControl(char c) { return c >= 0 && c < ' ' && (c < '\t' || c > '\r'); }
 
+// The format that lines or rows of a container have; "text" if they may be any.
+std::string_view FormatOfLines(const ContainerOptions& container) {
+  if (container.kind == ContainerKind::kCsv) return "CSV";
+  return container.skips_blank ? "JSON lines" : "text";
+}
+
 // The fault of a file of lines or rows by its first bytes; "" if there is none.
-std::string WhyNoLines(std::string_view first, ContainerKind kind) {
-  const bool is_csv = kind == ContainerKind::kCsv;
+std::string WhyNoLines(std::string_view first, const ContainerOptions& container) {
+  const std::string_view format = FormatOfLines(container);
   const bool is_page = IsPage(first);
-  if (is_page && !is_csv) return "";  // lines of HTML are lines
+  if (is_page && format == "text") return "";  // lines of HTML are lines
   const std::string_view why = is_page ? std::string_view() : WhyNotText(first);
   if (!why.empty()) return std::string(why);
   const bool is_foreign = is_page || std::ranges::any_of(first, IsControl);
   const std::string but = is_foreign ? ButForeign(first) : "";
-  return but.empty() ? "" : absl::StrCat("not ", is_csv ? "CSV" : "text", but);
+  return but.empty() ? "" : absl::StrCat("not ", ToAbsl(format), but);
 }
 
 }  // namespace
 
 absl::StatusOr<uint64_t> BeginOfText(const RandomAccessFile& file, const WalkOptions& options,
-                                     ContainerKind kind) {
+                                     const ContainerOptions& container) {
   MILLRACE_RETURN_IF_ERROR(CheckPlain(file, options));
   std::array<std::byte, kTellingTextBytes> bytes = {};
   MILLRACE_ASSIGN_OR_RETURN(const size_t got, file.ReadAt(0, bytes));
   const std::string_view first(reinterpret_cast<const char*>(bytes.data()), got);
-  const std::string why = WhyNoLines(first, kind);
+  const std::string why = WhyNoLines(first, container);
   if (why.empty()) return ByteOrderMarkBytes(first);
   return DamagedRecord(file.path(), RecordRef(), RecordErrorReason::kExample, why);
 }

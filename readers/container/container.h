@@ -103,9 +103,10 @@ absl::Status CheckPlain(const RandomAccessFile& file, const WalkOptions& options
 
 // Where the text of a file of lines or rows begins: behind its byte order mark, if it has one.
 //   DATA_LOSS  with RecordError: CheckPlain's, or it is text in another encoding than UTF-8, or a
-//              file of another kind (an image, an archive; of rows also a page of HTML or XML)
+//              file of another kind (an image, an archive; of rows and JSON lines also a page of
+//              HTML or XML)
 absl::StatusOr<uint64_t> BeginOfText(const RandomAccessFile& file, const WalkOptions& options,
-                                     ContainerKind kind);
+                                     const ContainerOptions& container);
 
 // DATA_LOSS at a record of `file`.
 absl::Status DamagedRecord(const std::string& file, const RecordRef& ref, RecordErrorReason reason,

@@ -105,7 +105,9 @@ class TextWalk {
 
   // Returns the begins of all lines, and the end of the last.
   absl::StatusOr<std::vector<uint64_t>> Run() {
-    MILLRACE_ASSIGN_OR_RETURN(line_, BeginOfText(file_, options_, ContainerKind::kText));
+    MILLRACE_ASSIGN_OR_RETURN(
+        line_,
+        BeginOfText(file_, options_, {.kind = ContainerKind::kText, .skips_blank = skips_blank_}));
     const auto see = [this](std::string_view bytes, uint64_t offset) { return See(bytes, offset); };
     MILLRACE_RETURN_IF_ERROR(ForEachWindow(file_, line_, options_, see));
     if (line_ < file_.size()) MILLRACE_RETURN_IF_ERROR(EndLine(file_.size()));
@@ -184,7 +186,8 @@ class CsvWalk {
 
   // Returns the begins of all rows, and the end of the last.
   absl::StatusOr<std::vector<uint64_t>> Run() {
-    MILLRACE_ASSIGN_OR_RETURN(row_begin_, BeginOfText(file_, options_, ContainerKind::kCsv));
+    MILLRACE_ASSIGN_OR_RETURN(row_begin_,
+                              BeginOfText(file_, options_, {.kind = ContainerKind::kCsv}));
     const auto see = [this](std::string_view bytes, uint64_t offset) { return See(bytes, offset); };
     MILLRACE_RETURN_IF_ERROR(ForEachWindow(file_, row_begin_, options_, see));
     if (state_ == State::kQuoted) {

@@ -90,8 +90,9 @@ class TarContainer final : public Container {
   }
 
  private:
-  // Indexes of an earlier rule, which counted WebDataset's own members, are built again.
-  static constexpr uint64_t kRule = 1;
+  // Indexes of earlier rules, which counted WebDataset's own members, or any zeros as the end, are
+  // built again.
+  static constexpr uint64_t kRule = 2;
   static constexpr FrameFormat kFormat = {
       .key = static_cast<uint64_t>(ContainerKind::kTar) | kRule << 8,
       .least_bytes = kTarBlock,

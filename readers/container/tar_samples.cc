@@ -23,6 +23,11 @@ std::string_view KeyOf(const TarMember& member) {
   return member.is_file ? TarSampleKey(member.name) : std::string_view();
 }
 
+// Adds what follows the key in the member's name.
+void AddSuffix(const TarMember& member, std::string_view key, std::string& suffixes) {
+  suffixes.append(member.name, key.size()).push_back('\0');
+}
+
 class SampleWalk {
  public:
   SampleWalk(const RandomAccessFile& file, const WalkOptions& options)
@@ -38,8 +43,10 @@ class SampleWalk {
       if (!Add(**member)) return TooLong(**member);
       if (walk_.offset() - reported_ >= kReportEveryBytes) Report(walk_.offset());
     }
+    const uint64_t mark = walk_.offset();
     const absl::Status rest = walk_.CheckRest();
-    if (!rest.ok()) return BehindEndMark(rest);
+    if (!rest.ok()) return BehindZeros(rest);
+    if (file_.size() - mark > kMostTarEndBytes) return EndsInZeros(mark);
     Report(file_.size());
     begins_.push_back(end_);
     return TarSamples{std::move(begins_), std::nullopt};
@@ -54,7 +61,9 @@ class SampleWalk {
       if (!HasRoom(member.begin)) return false;
       begins_.push_back(member.begin);
       key_ = key;
+      suffixes_.clear();
     }
+    AddSuffix(member, key, suffixes_);
     end_ = member.end;
     return HasRoom(end_);
   }
@@ -113,24 +122,47 @@ class SampleWalk {
     return absl::OkStatus();
   }
 
-  // Zeros of less than an end mark are a header that was overwritten. Behind an end mark another
-  // archive may begin; anything else may have had a header among those zeros.
-  absl::StatusOr<TarSamples> BehindEndMark(const absl::Status& status) {
+  // Nothing tells an end mark from members that were overwritten with zeros but the samples on both
+  // sides, which have the same members where none was lost.
+  absl::StatusOr<TarSamples> BehindZeros(const absl::Status& status) {
     if (!GetRecordError(status).has_value()) return status;
-    TarDamage damage = {.offset = walk_.offset(),
+    TarDamage damage = {.offset = walk_.fault().begin,
                         .reason = walk_.fault().reason,
                         .text = walk_.fault().text,
                         .go_on_at = walk_.offset(),
                         .key = std::nullopt};
-    if (walk_.offset() - walk_.fault().begin < kEndMarkBytes) {
-      damage.offset = walk_.fault().begin;
-      damage.text = "zeros in the place of a header";
-      return AtHeader(std::move(damage));
-    }
-    const auto member = walk_.Next();
-    if (!member.ok() && !GetRecordError(member.status()).has_value()) return member.status();
-    if (member.ok()) damage.key.emplace();
+    const bool may_be_mark = damage.go_on_at - damage.offset >= kEndMarkBytes;
+    if (!may_be_mark) damage.text = "zeros in the place of a header";
+    MILLRACE_ASSIGN_OR_RETURN(const std::string behind, SuffixesOfNextSample());
+    if (!may_be_mark || behind.empty() || behind != suffixes_) return AtHeader(std::move(damage));
+    damage.offset = damage.go_on_at;
+    damage.key.emplace();
     return BehindSamples(std::move(damage), end_);
+  }
+
+  // Those of the sample that begins where the walk is; "" if it is not whole.
+  absl::StatusOr<std::string> SuffixesOfNextSample() {
+    std::string key;
+    std::string suffixes;
+    while (true) {
+      const auto member = walk_.Next();
+      if (!member.ok() && !GetRecordError(member.status()).has_value()) return member.status();
+      if (!member.ok()) return std::string();
+      if (!member->has_value()) return suffixes;
+      const std::string_view member_key = KeyOf(**member);
+      if (member_key.empty()) continue;
+      if (!key.empty() && member_key != key) return suffixes;
+      key = member_key;
+      AddSuffix(**member, key, suffixes);
+    }
+  }
+
+  absl::StatusOr<TarSamples> EndsInZeros(uint64_t begin) {
+    return AtHeader({.offset = begin,
+                     .reason = RecordErrorReason::kUnknown,
+                     .text = TooManyZeros(file_.size() - begin),
+                     .go_on_at = file_.size(),
+                     .key = std::nullopt});
   }
 
   // Damage of a sample of which no other member was seen.
@@ -148,7 +180,8 @@ class SampleWalk {
   const WalkOptions& options_;
   TarWalk walk_;
   std::vector<uint64_t> begins_;
-  std::string key_;  // of the last sample
+  std::string key_;       // of the last sample
+  std::string suffixes_;  // of the members of the last sample, in their order
   uint64_t end_ = 0;
   uint64_t reported_ = 0;
 };

@@ -66,6 +66,11 @@ bool IsZero(std::string_view bytes) { return bytes.find_first_not_of('\0') == by
 
 }  // namespace
 
+std::string TooManyZeros(uint64_t bytes) {
+  return absl::StrCat("the archive ends in ", bytes,
+                      " bytes of zeros, which are too many for its end mark");
+}
+
 struct TarWalk::Extras {
   std::optional<std::string> name;
   std::optional<uint64_t> size;
@@ -93,7 +98,7 @@ absl::StatusOr<std::optional<TarMember>> TarWalk::Next() {
     MILLRACE_RETURN_IF_ERROR(LoadHeader());
     if (IsZero(header())) {
       if (is_part_ || extras.any) {
-        return Damaged(RecordErrorReason::kUnknown, "an end mark where a member should follow");
+        return Damaged(RecordErrorReason::kLengthCrc, "an end mark where a member should follow");
       }
       return std::nullopt;
     }
@@ -110,7 +115,7 @@ absl::StatusOr<std::optional<TarMember>> TarWalk::Next() {
 absl::Status TarWalk::LoadHeader() {
   const uint64_t remaining = file_.size() - at_;
   if (remaining == 0) {
-    return Damaged(RecordErrorReason::kTruncatedHeader, "the archive ends without its end mark");
+    return Damaged(RecordErrorReason::kTruncatedHeader, std::string(kNoTarEnd));
   }
   if (remaining < kTarBlock) {
     return Damaged(
@@ -260,8 +265,7 @@ absl::Status TarWalk::CheckRest() {
     const size_t other = bytes.find_first_not_of('\0');
     if (other != bytes.npos) {
       at_ += other;
-      return Damaged(RecordErrorReason::kUnknown,
-                     "something follows the end mark; are these several archives in one?");
+      return Damaged(RecordErrorReason::kUnknown, std::string(kBehindTarEnd));
     }
     at_ += got;
   }

@@ -16,6 +16,14 @@
 namespace millrace::readers {
 
 inline constexpr uint64_t kTarBlock = 512;
+// Zeros at the end of an archive: of the end mark, and up to the end of the largest usual records
+// (tar -b 2048).
+inline constexpr uint64_t kMostTarEndBytes = 2 * kTarBlock + (1 << 20);
+// What is wrong with the end of an archive.
+inline constexpr std::string_view kNoTarEnd = "the archive ends without its end mark";
+inline constexpr std::string_view kBehindTarEnd =
+    "something follows the end mark: several archives in one, or zeros in the place of members";
+std::string TooManyZeros(uint64_t bytes);
 
 // One member of an archive.
 struct TarMember {

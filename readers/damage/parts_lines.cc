@@ -86,7 +86,7 @@ class LineWalk {
   absl::Status Run() {
     WalkOptions plain;
     plain.plain = input_.plain;
-    const absl::StatusOr<uint64_t> begin = BeginOfText(input_.file, plain, input_.container.kind);
+    const absl::StatusOr<uint64_t> begin = BeginOfText(input_.file, plain, input_.container);
     if (const auto error = GetRecordError(begin.status()); error.has_value()) {
       const bool compressed = error->reason == RecordErrorReason::kWrongCompression;
       return teller_.Damage(0, input_.file.size(), error->reason,

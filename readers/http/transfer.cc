@@ -51,7 +51,6 @@ CURL* HttpTransfer::Start(Clock::time_point now) {
   head_ = HttpHead();
   judged_.reset();
   discarded_ = 0;
-  reuses_ = false;
   started_ = now;
   window_begin_ = now;
   window_bytes_ = 0;
@@ -83,8 +82,6 @@ void HttpTransfer::SetOptions() {
   if (!options_.ca_file.empty()) {
     curl_.easy_setopt(easy, CURLOPT_CAINFO, options_.ca_file.c_str());
   }
-  curl_.easy_setopt(easy, CURLOPT_PREREQFUNCTION, &HttpTransfer::OnConnected);
-  curl_.easy_setopt(easy, CURLOPT_PREREQDATA, this);
   curl_.easy_setopt(easy, CURLOPT_HEADERFUNCTION, &HttpTransfer::OnHeader);
   curl_.easy_setopt(easy, CURLOPT_HEADERDATA, this);
   curl_.easy_setopt(easy, CURLOPT_WRITEFUNCTION, &HttpTransfer::OnBody);
@@ -106,12 +103,13 @@ void HttpTransfer::SetHeaders() {
   curl_.easy_setopt(easy_.get(), CURLOPT_HTTPHEADER, headers_.get());
 }
 
-int HttpTransfer::OnConnected(void* self, char*, char*, int, int) {
-  auto& transfer = *static_cast<HttpTransfer*>(self);
+// Asked for rather than told by CURLOPT_PREREQFUNCTION, which a libcurl before 7.80 lacks.
+bool HttpTransfer::Reuses() const {
+  curl_off_t connected_us = 0;  // when it had a connection; 0: not yet
   long new_connections = 0;
-  transfer.curl_.easy_getinfo(transfer.handle(), CURLINFO_NUM_CONNECTS, &new_connections);
-  transfer.reuses_ = new_connections == 0;
-  return CURL_PREREQFUNC_OK;
+  curl_.easy_getinfo(handle(), CURLINFO_PRETRANSFER_TIME_T, &connected_us);
+  curl_.easy_getinfo(handle(), CURLINFO_NUM_CONNECTS, &new_connections);
+  return connected_us > 0 && new_connections == 0;
 }
 
 size_t HttpTransfer::OnHeader(char* data, size_t size, size_t count, void* self) {

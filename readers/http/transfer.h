@@ -31,7 +31,7 @@ class HttpTransfer {
   bool IsStalled(Clock::time_point now);
   Clock::time_point stall_check() const { return window_begin_ + options_.stall_time; }
   // True if the attempt began after `since`, and not on a connection that was there.
-  bool ConnectedSince(Clock::time_point since) const { return !reuses_ && started_ > since; }
+  bool ConnectedSince(Clock::time_point since) const { return started_ > since && !Reuses(); }
 
   // Ends the attempt, which libcurl or IsStalled says is over. The handle is gone afterwards.
   //   true   the request is over: outcome() says how
@@ -42,10 +42,11 @@ class HttpTransfer {
   absl::StatusOr<HttpFacts> TakeOutcome() { return std::move(outcome_); }
 
  private:
-  static int OnConnected(void* self, char* to, char* from, int to_port, int from_port);
   static size_t OnHeader(char* data, size_t size, size_t count, void* self);
   static size_t OnBody(char* data, size_t size, size_t count, void* self);
 
+  // True once the attempt has a connection that was there.
+  bool Reuses() const;
   void SetOptions();
   void SetHeaders();
   size_t TakeBody(std::string_view bytes);
@@ -68,7 +69,6 @@ class HttpTransfer {
   std::unique_ptr<curl_slist, decltype(Libcurl::slist_free_all)> headers_{nullptr,
                                                                           curl_.slist_free_all};
   HttpHead head_;
-  bool reuses_ = false;        // true once it has a connection that was there
   Clock::time_point started_;  // the begin of the attempt
   std::optional<absl::StatusOr<HttpFacts>> judged_;
   size_t discarded_ = 0;  // bytes of the body of an error

@@ -28,12 +28,6 @@ absl::Status Mixture(std::string_view root, std::string_view one, std::string_vi
       "' do not follow one label rule (class folders, WNID_ names, or plain names and a label)"));
 }
 
-absl::Status NoImages(std::string_view root, const std::vector<std::string>& left_out) {
-  return absl::NotFoundError(
-      absl::StrCat(ToAbsl(root), ": no .jpg, .jpeg, .jpe, .jfif or .png inside",
-                   left_out.empty() ? "" : ", but images of other kinds: ", FirstNames(left_out)));
-}
-
 // Whether all paths follow the label rule of the first, and whether `label` goes with it.
 absl::Status CheckRule(std::span<const std::string> paths, const ImageLabelOptions& options,
                        std::string_view root) {
@@ -110,6 +104,12 @@ void TellEmpty(const std::vector<std::string>& class_names, const std::set<std::
 }
 
 }  // namespace
+
+absl::Status NoImages(std::string_view root, const std::vector<std::string>& left_out) {
+  return absl::NotFoundError(
+      absl::StrCat(ToAbsl(root), ": no .jpg, .jpeg, .jpe, .jfif or .png inside",
+                   left_out.empty() ? "" : ", but images of other kinds: ", FirstNames(left_out)));
+}
 
 std::string_view ClassOf(std::string_view path) {
   const size_t slash = path.find('/');

@@ -29,6 +29,9 @@ struct PathLabels {
 absl::Status TellLeftOut(const ImageListing& listing, const ImageLabelOptions& options,
                          std::string_view root);
 
+// The error of a folder or tar without images; `left_out` are those of kinds that are not read.
+absl::Status NoImages(std::string_view root, const std::vector<std::string>& left_out);
+
 // Labels the images of `listing` by the rules of ImageLabelOptions, and tells what is left out and
 // which classes are empty. `root` is named in messages.
 //   NOT_FOUND         there is no image

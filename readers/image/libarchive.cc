@@ -23,7 +23,9 @@ absl::StatusOr<Libarchive> LoadLibarchive(const char* file) {
   MILLRACE_RETURN_IF_ERROR(library.Find("archive_errno", tar.error_number));
   MILLRACE_RETURN_IF_ERROR(library.Find("archive_error_string", tar.error_string));
   MILLRACE_RETURN_IF_ERROR(library.Find("archive_filter_bytes", tar.filter_bytes));
+  MILLRACE_RETURN_IF_ERROR(library.Find("archive_filter_count", tar.filter_count));
   MILLRACE_RETURN_IF_ERROR(library.Find("archive_read_data", tar.read_data));
+  MILLRACE_RETURN_IF_ERROR(library.Find("archive_read_data_skip", tar.read_data_skip));
   MILLRACE_RETURN_IF_ERROR(library.Find("archive_read_free", tar.read_free));
   MILLRACE_RETURN_IF_ERROR(library.Find("archive_read_header_position", tar.read_header_position));
   MILLRACE_RETURN_IF_ERROR(library.Find("archive_read_new", tar.read_new));
@@ -35,6 +37,8 @@ absl::StatusOr<Libarchive> LoadLibarchive(const char* file) {
       library.Find("archive_read_support_filter_gzip", tar.read_support_filter_gzip));
   MILLRACE_RETURN_IF_ERROR(
       library.Find("archive_read_support_filter_xz", tar.read_support_filter_xz));
+  MILLRACE_RETURN_IF_ERROR(
+      library.Find("archive_read_support_format_raw", tar.read_support_format_raw));
   MILLRACE_RETURN_IF_ERROR(
       library.Find("archive_read_support_format_tar", tar.read_support_format_tar));
   return tar;

@@ -18,7 +18,9 @@ struct Libarchive {
   decltype(&archive_errno) error_number = nullptr;
   decltype(&archive_error_string) error_string = nullptr;
   decltype(&archive_filter_bytes) filter_bytes = nullptr;
+  decltype(&archive_filter_count) filter_count = nullptr;
   decltype(&archive_read_data) read_data = nullptr;
+  decltype(&archive_read_data_skip) read_data_skip = nullptr;
   decltype(&archive_read_free) read_free = nullptr;
   decltype(&archive_read_header_position) read_header_position = nullptr;
   decltype(&archive_read_new) read_new = nullptr;
@@ -27,6 +29,7 @@ struct Libarchive {
   decltype(&archive_read_support_filter_bzip2) read_support_filter_bzip2 = nullptr;
   decltype(&archive_read_support_filter_gzip) read_support_filter_gzip = nullptr;
   decltype(&archive_read_support_filter_xz) read_support_filter_xz = nullptr;
+  decltype(&archive_read_support_format_raw) read_support_format_raw = nullptr;
   decltype(&archive_read_support_format_tar) read_support_format_tar = nullptr;
 };
 

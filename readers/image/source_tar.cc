@@ -13,6 +13,7 @@
 #include "readers/image/labels.h"
 #include "readers/image/libarchive.h"
 #include "readers/image/listing.h"
+#include "readers/image/tar_end.h"
 #include "readers/image_header.h"
 #include "readers/image_source.h"
 #include "readers/open_file.h"
@@ -54,11 +55,18 @@ class TarReader {
     return reader;
   }
 
-  // Goes on to the next entry that is not hidden; false at the end.
+  // Goes on to the next entry that is not hidden; false at the end, which is checked.
   absl::StatusOr<bool> Next() {
     do {
+      if (entry_ != nullptr && lib_.read_data_skip(archive_.get()) < ARCHIVE_WARN) {
+        return Failed("read");
+      }
+      const auto end = static_cast<uint64_t>(lib_.filter_bytes(archive_.get(), 0));
       const int code = lib_.read_next_header(archive_.get(), &entry_);
-      if (code == ARCHIVE_EOF) return false;
+      if (code == ARCHIVE_EOF) {
+        MILLRACE_RETURN_IF_ERROR(internal::CheckTarEnd(lib_, path_, end));
+        return false;
+      }
       if (code != ARCHIVE_OK && code != ARCHIVE_WARN) return Failed("read");
       const char* name = lib_.entry_pathname(entry_);
       if (name == nullptr) name = lib_.entry_pathname_utf8(entry_);

@@ -280,7 +280,7 @@ absl::StatusOr<std::vector<CellOrder>> MatchHeaders(const std::vector<std::strin
   const auto read = [&](size_t i) -> absl::StatusOr<std::vector<std::string>> {
     const Shard& shard = shards[i];
     if (!shard.lost.empty() && shard.lost.front().begin == 0) return LostHeader(files[i], options);
-    const absl::Status begin = BeginOfText(*shard.file, walk, ContainerKind::kCsv).status();
+    const absl::Status begin = BeginOfText(*shard.file, walk, options.container).status();
     // A begin that is none of text is told by the file's records.
     if (GetRecordError(begin).has_value()) return std::vector<std::string>();
     MILLRACE_RETURN_IF_ERROR(begin);

@@ -131,8 +131,17 @@ void AddText(std::string_view bytes, FeatureReport& report) {
   }
 }
 
+// True for a list without values, whose kind nothing tells.
+bool IsEmptyList(const FeatureValues& values) {
+  const auto* const ints = std::get_if<std::vector<int64_t>>(&values);
+  return ints != nullptr && ints->empty();
+}
+
 void AddValues(const FeatureValues& values, FeatureReport& report) {
-  if (const auto* const views = std::get_if<std::vector<std::string_view>>(&values)) {
+  if (IsEmptyList(values)) {
+    ++report.num_none;
+    report.num_values.Add(0);
+  } else if (const auto* const views = std::get_if<std::vector<std::string_view>>(&values)) {
     ++report.num_bytes;
     report.num_values.Add(views->size());
     for (const std::string_view view : *views) AddBytes(view, report);

@@ -1,5 +1,6 @@
 #include "readers/inspect.h"
 
+#include "absl/strings/str_cat.h"
 #include "base/status.h"
 #include "readers/scan.h"
 #include "readers/tools/feature_table.h"
@@ -21,6 +22,14 @@ void Accumulate(const ShardReport& shard, ShardReport* total) {
   total->num_damaged += shard.num_damaged;
   total->num_not_examples += shard.num_not_examples;
   total->num_with_nan += shard.num_with_nan;
+}
+
+std::string WhyUnreadable(const ScanFacts& facts) {
+  if (!facts.unreadable.ok()) return std::string(facts.unreadable.message());
+  if (facts.unreadable_images.empty()) return "";
+  const size_t more = facts.unreadable_images.size() - 1;
+  return absl::StrCat(facts.unreadable_images[0].message,
+                      more == 0 ? "" : absl::StrCat(" (and ", more, " more images)"));
 }
 
 // One file that is looked at.
@@ -55,7 +64,7 @@ class ShardInspection {
     shard_.whole = facts.whole || is_enough();
     shard_.all_read = facts.whole;
     shard_.notes = facts.notes;
-    if (!facts.unreadable.ok()) shard_.unreadable = std::string(facts.unreadable.message());
+    shard_.unreadable = WhyUnreadable(facts);
     return std::move(shard_);
   }
 

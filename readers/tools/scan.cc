@@ -6,12 +6,14 @@
 #include <system_error>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "base/record_error.h"
 #include "base/status.h"
 #include "readers/container/container.h"
 #include "readers/container/detect.h"
 #include "readers/container/tfrecord_frame.h"
 #include "readers/damage/parts.h"
+#include "readers/foreign_kind.h"
 #include "readers/http_options.h"
 #include "readers/image/labels.h"
 #include "readers/image/listing.h"
@@ -28,6 +30,17 @@ bool IsFolder(const std::string& path) {
   return !IsUrl(path) && std::filesystem::is_directory(path, error);
 }
 
+// True if a page (IsPage) in place of the file is read as records.
+bool TakesPages(const ContainerOptions& container) {
+  return container.kind == ContainerKind::kFixedLength ||
+         (container.kind == ContainerKind::kText && !container.skips_blank);
+}
+
+// True for an error of the file rather than of what is in it.
+bool IsOfReading(const absl::Status& status) {
+  return !status.ok() && !absl::IsDataLoss(status) && !absl::IsInvalidArgument(status);
+}
+
 // One path for one visitor.
 class Scanner {
  public:
@@ -37,7 +50,7 @@ class Scanner {
   ScanFacts Run() {
     const ScanKind kind = KindOf(path_, options_.container);
     facts_.unreadable = ReadAs(kind);
-    facts_.whole = facts_.unreadable.ok() && goes_on_;
+    facts_.whole = facts_.unreadable.ok() && facts_.unreadable_images.empty() && goes_on_;
     return std::move(facts_);
   }
 
@@ -58,10 +71,16 @@ class Scanner {
   }
 
   void OnRecord(const ScannedRecord& record) {
+    if (may_be_page_ && IsPage(record.payload)) NotePage(record.payload);
+    may_be_page_ = may_be_page_ && record.payload.empty();
     if (visitor_.on_record && !visitor_.on_record(record)) goes_on_ = false;
   }
   void OnDamage(const absl::Status& status) {
     if (visitor_.on_damage && !visitor_.on_damage(status)) goes_on_ = false;
+  }
+  void NotePage(std::string_view first) {
+    facts_.notes.push_back(
+        absl::StrCat(path_, " begins like ", ToAbsl(ForeignKind(first)), "; it is read as it is"));
   }
   void Advance(uint64_t bytes) {
     if (visitor_.advanced && facts_.compression == Compression::kNone) visitor_.advanced(bytes);
@@ -92,6 +111,7 @@ class Scanner {
     absl::StatusOr<InflatedShard> shard = OpenInflated(path_, options_.compression, container);
     if (!shard.ok()) return DamageIfPlaced(shard.status());
     facts_.compression = shard->compression;
+    may_be_page_ = TakesPages(container);
     MILLRACE_RETURN_IF_ERROR(Columns(*shard, container));
     const auto on_part = [&](const ShardPart& part) {
       Advance(part.offset + part.bytes);
@@ -114,7 +134,7 @@ class Scanner {
     if (!shard.lost.empty() && shard.lost.front().begin == 0) return absl::OkStatus();
     WalkOptions walk;
     walk.plain = shard.compression == Compression::kNone;
-    const absl::Status begin = BeginOfText(*shard.file, walk, container.kind).status();
+    const absl::Status begin = BeginOfText(*shard.file, walk, container).status();
     if (GetRecordError(begin).has_value()) return absl::OkStatus();
     MILLRACE_RETURN_IF_ERROR(begin);
     return visitor_.on_columns(ReadCsvHeader(*shard.file, container.delimiter));
@@ -131,6 +151,7 @@ class Scanner {
   absl::Status Images() {
     MILLRACE_ASSIGN_OR_RETURN(const internal::ImageListing listing, internal::ListImages(path_));
     const auto note = [&](std::string_view text) { facts_.notes.emplace_back(text); };
+    if (listing.paths.empty()) return NoImages(listing.left_out);
     MILLRACE_RETURN_IF_ERROR(internal::TellLeftOut(listing, {.warn = note}, path_));
     for (const std::string& name : listing.paths) {
       MILLRACE_RETURN_IF_ERROR(Image(internal::PathIn(path_, name)));
@@ -139,12 +160,24 @@ class Scanner {
     return absl::OkStatus();
   }
 
+  absl::Status NoImages(const std::vector<std::string>& left_out) const {
+    const absl::Status status = internal::NoImages(path_, left_out);
+    if (!left_out.empty()) return status;
+    return absl::Status(
+        status.code(),
+        absl::StrCat(status.message(), "; if its files hold records, name them: ", path_, "/*"));
+  }
+
   // An image is a file and a record of its own, as a pipeline has them.
   absl::Status Image(const std::string& file) {
     const auto bytes = ReadWholeFile(file, internal::kMaxImageBytes);
     if (bytes.ok()) facts_.file_bytes += bytes->size();
     const absl::Status status = bytes.ok() ? ReadImageHeader(*bytes).status() : bytes.status();
     if (absl::IsResourceExhausted(status)) return Annotate(status, file);
+    if (IsOfReading(bytes.status())) {
+      facts_.unreadable_images.push_back({file, std::string(status.message())});
+      return absl::OkStatus();
+    }
     if (status.ok()) {
       OnRecord({file, 0, 0, *bytes});
       return absl::OkStatus();
@@ -162,7 +195,8 @@ class Scanner {
   const ScanOptions& options_;
   const ScanVisitor& visitor_;
   ScanFacts facts_;
-  bool goes_on_ = true;  // false once the visitor has seen enough, or the file tells no more
+  bool may_be_page_ = false;  // true if all records so far are empty, and a page is taken for some
+  bool goes_on_ = true;       // false once the visitor has seen enough, or the file tells no more
 };
 
 }  // namespace

@@ -1,9 +1,7 @@
 #include "readers/verify.h"
 
-#include "absl/strings/str_cat.h"
 #include "base/status.h"
 #include "readers/example/parser.h"
-#include "readers/foreign_kind.h"
 #include "readers/scan.h"
 #include "readers/tools/meter.h"
 
@@ -25,12 +23,6 @@ absl::Status CheckExample(const ScannedRecord& record) {
   return BadRecord(record, "not a tf.train.Example: " + error.ToString());
 }
 
-// True if a page (IsPage) in place of the file would be read as records.
-bool TakesPages(const ScanKind& kind) {
-  return !kind.is_folder && (kind.container.kind == ContainerKind::kText ||
-                             kind.container.kind == ContainerKind::kFixedLength);
-}
-
 // One file after the other, into a report.
 class Verifier {
  public:
@@ -42,7 +34,6 @@ class Verifier {
     const ScanKind kind = KindOf(file, options_.container);
     const bool holds_examples = !kind.is_folder && kind.container.kind == ContainerKind::kTfRecord;
     checks_examples_ = options_.check_examples && holds_examples;
-    may_be_page_ = TakesPages(kind);
     no_names_ = absl::OkStatus();
     const ScanVisitor visitor = {.on_columns =
                                      [&](const auto& names) {
@@ -65,7 +56,7 @@ class Verifier {
                                   .max_record_bytes = options_.max_record_bytes,
                                   .container = options_.container},
                                  visitor);
-    if (!facts.unreadable.ok()) Damage(facts.unreadable, file);
+    Unreadable(facts, file);
     // A row of names that is damaged is told by the walk.
     if (!no_names_.ok() && report_.num_damaged == damaged_before) Damage(no_names_, file);
     report_.notes.insert(report_.notes.end(), facts.notes.begin(), facts.notes.end());
@@ -88,11 +79,18 @@ class Verifier {
   }
 
   absl::Status Check(const ScannedRecord& record) {
-    const bool is_page = may_be_page_ && IsPage(record.payload);
-    may_be_page_ = may_be_page_ && record.payload.empty();
-    if (is_page)
-      return BadRecord(record, absl::StrCat("the file is ", ToAbsl(ForeignKind(record.payload))));
     return checks_examples_ ? CheckExample(record) : absl::OkStatus();
+  }
+
+  // What is not that of the bytes that were read is no damage.
+  void Unreadable(const ScanFacts& facts, const std::string& file) {
+    if (absl::IsDataLoss(facts.unreadable)) {
+      Damage(facts.unreadable, file);
+    } else if (!facts.unreadable.ok()) {
+      report_.unreadable.push_back({file, std::string(facts.unreadable.message())});
+    }
+    report_.unreadable.insert(report_.unreadable.end(), facts.unreadable_images.begin(),
+                              facts.unreadable_images.end());
   }
 
   void Damage(const absl::Status& status, const std::string& file) {
@@ -107,8 +105,7 @@ class Verifier {
   SameColumns columns_;
   // Of the file that is read.
   bool checks_examples_ = false;
-  bool may_be_page_ = false;  // true if all records so far are empty, and a page is taken for some
-  absl::Status no_names_;     // why its row of names tells none
+  absl::Status no_names_;  // why its row of names tells none
 };
 
 }  // namespace

@@ -83,7 +83,8 @@ PlaceCheck Checked(const RecordError& listed, const absl::Status& status) {
   std::string_view text = same ? TextOfDamage(status, *found) : ToStd(status.message());
   const std::string file = listed.file + ": ";
   if (text.starts_with(file)) text.remove_prefix(file.size());
-  return {listed, !status.ok(), std::string(text)};
+  const bool damaged = absl::IsDataLoss(status);
+  return {listed, damaged, !status.ok() && !damaged, std::string(text)};
 }
 
 // The findings of a reader that goes through the file, at each offset where it stops.

@@ -69,7 +69,7 @@ std::string WithMarks(std::string_view line) {
 // Of a value that is neither an object nor a list, as a list of one.
 FeatureValues ValuesOf(const Json& list) {
   const auto all = [&](const auto& test) { return std::all_of(list.begin(), list.end(), test); };
-  if (list.empty()) return std::monostate();
+  if (list.empty()) return std::vector<int64_t>();
   if (all([](const Json& value) { return value.is_string() && !NonFinite(value); })) {
     std::vector<std::string_view> values;
     for (const Json& value : list) values.emplace_back(value.get_ref<const std::string&>());

@@ -116,6 +116,14 @@ class DumpTest(unittest.TestCase):
         done = self.dump("file", stages, code=1)
         self.assertIn("file: not a folder", done.stderr)
 
+    def test_an_address_is_no_folder(self):
+        plan = self.folder / "range.pbtxt"
+        plan.write_text("stage { range { count: 4 } }\nstage { batch { size: 4 } }\n")
+        done = millrace("run", plan, "--dump", "s3://bucket/x", cwd=self.folder)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("s3:// is not a scheme", done.stderr)
+        self.assertFalse((self.folder / "s3:").exists())
+
     def test_a_run_without_batches_makes_no_folder(self):
         out = self.dump("none", "stage { skip { count: 99 } } stage { padded_batch { size: 4 } }")
         self.assertFalse(out.exists())

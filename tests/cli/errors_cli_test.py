@@ -65,11 +65,22 @@ class ErrorsTest(unittest.TestCase):
             done = millrace("records", "verify", path)
             self.assertEqual(done.returncode, 1, done.stderr)
             self.assertIn("Git LFS pointer", done.stdout)
-        for name in ("a.txt", "a.csv"):
+        for name in ("a.jsonl", "a.csv"):
             (self.folder / name).write_text("<!DOCTYPE html>\n<html></html>\n")
-            done = millrace("records", "verify", self.folder / name)
-            self.assertEqual(done.returncode, 1, done.stderr)
-            self.assertIn("HTML page", done.stdout)
+            for command in ("verify", "inspect"):
+                done = millrace("records", command, self.folder / name)
+                self.assertEqual(done.returncode, 1, done.stderr)
+                self.assertIn("HTML page", done.stdout)
+            self.fails("records", "cat", self.folder / name, text="HTML page")
+            self.fails("records", "convert", "--from", name[2:], "--schema", "x:int64", "--out",
+                       self.folder / "out", self.folder / name, text="HTML page")
+        # Lines of HTML are lines.
+        page = self.folder / "a.txt"
+        page.write_text("<!DOCTYPE html>\n<html></html>\n")
+        for command in ("verify", "inspect", "cat"):
+            done = millrace("records", command, page)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertIn("a.txt begins like an HTML page", done.stderr)
         plan = self.folder / "plan.pbtxt"
         plan.write_text(POINTER)
         self.fails("explain", plan, text="Git LFS pointer")

@@ -253,6 +253,12 @@ class FolderTest(unittest.TestCase):
         self.assertIn("dog/empty.png", skipped.stdout)
         self.assertEqual(len(bad.read_text().splitlines()), 2)  # each once
 
+    def test_convert_shows_what_cannot_be_seen_in_the_name_of_a_class(self):
+        (self.folder / "photos/cat").rename(self.folder / "photos/\u200bcat")
+        done = self.convert()
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("1  <U+200B>cat\n", done.stdout)
+
     def test_convert_decodes_images_where_it_is_asked_to(self):
         whole = (self.folder / "photos/cat/turned_6.jpg").read_bytes()
         (self.folder / "photos/cat/cut.jpg").write_bytes(whole[:len(whole) * 2 // 3])
@@ -287,9 +293,10 @@ class FolderTest(unittest.TestCase):
                         "stage { decode_image { field: \"record\" } }\n"
                         "stage { center_crop { height: 9 width: 9 } }\n"
                         "stage { batch { size: 2 } }\n" % (self.folder / "photos"))
-        for done in (self.convert(), millrace("run", plan), millrace("explain", plan),
-                     millrace("records", "verify", self.folder / "photos")):
-            self.assertEqual(done.returncode, 1)
+        verified = millrace("records", "verify", self.folder / "photos")
+        for done, code in ((self.convert(), 1), (millrace("run", plan), 1),
+                           (millrace("explain", plan), 1), (verified, 66)):
+            self.assertEqual(done.returncode, code)
             self.assertIn("photos/cat/loop", done.stdout + done.stderr)
 
     def test_convert_turns_raw_pixels_and_what_it_is_asked_to(self):

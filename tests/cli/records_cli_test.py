@@ -455,6 +455,16 @@ class RecordsTest(unittest.TestCase):
             self.assertTrue((folder / "out/a.csv").exists())
             self.assertFalse((folder / "out/b.csv").exists())
 
+    def test_a_folder_without_images_is_not_passed_over(self):
+        done = millrace("records", "verify", self.folder)
+        self.assertEqual(done.returncode, 66, done.stdout)
+        self.assertIn("1 unreadable", done.stdout)
+        self.assertIn(f"if its files hold records, name them: {self.folder}/*", done.stderr)
+        for command in ("inspect", "cat"):
+            done = millrace("records", command, self.folder)
+            self.assertEqual(done.returncode, 1, done.stdout)
+            self.assertIn("no .jpg, .jpeg, .jpe, .jfif or .png inside", done.stderr)
+
     def test_verify_reads_the_headers_of_images_in_a_folder(self):
         with tempfile.TemporaryDirectory() as scratch:
             folder = pathlib.Path(scratch)
@@ -600,6 +610,19 @@ class RecordsTest(unittest.TestCase):
             self.assertIn("the first 5 records", shards.stdout)
             self.assertIn('feature { key: "image/class/label" dtype: INT64 }', shards.stdout)
 
+    def test_inspect_takes_an_empty_list_for_one_of_any_size(self):
+        with tempfile.TemporaryDirectory() as scratch:
+            folder = pathlib.Path(scratch)
+            lines = folder / "lines.jsonl"
+            lines.write_text('{"x": [1, 2], "y": 1}\n{"x": [], "y": null}\n')
+            stage = millrace("records", "inspect", "--schema", lines).stdout
+            self.assertIn('key: "x" dtype: INT64 shape: -1', stage)
+            self.assertIn('key: "y" dtype: INT64 default_int: 0', stage)
+            plan = folder / "plan.pbtxt"
+            plan.write_text(f'stage {{ text {{ files: "{lines}" }} }}\n{stage}\n'
+                            "stage { ragged_batch { size: 2 } }\n")
+            self.assertEqual(run_json(plan)["samples"], 2)
+
     def test_inspect_prints_the_option_that_nan_of_json_needs(self):
         with tempfile.TemporaryDirectory() as scratch:
             folder = pathlib.Path(scratch)
@@ -672,8 +695,41 @@ class RecordsTest(unittest.TestCase):
             self.assertIn("unreadable", done.stdout)
             self.assertNotIn("damaged", done.stdout)
             self.assertIn("image/encoded", done.stdout)  # the rest of the report
-        self.assertEqual(millrace("records", "verify", pipe).returncode, 1)
+        self.assertEqual(millrace("records", "verify", pipe).returncode, 66)
         self.assertEqual(millrace("records", "cat", pipe).returncode, 1)
+
+    def test_verify_tells_unreadable_files_from_damaged_ones(self):
+        images = self.folder / "images" / "cat"
+        images.mkdir(parents=True)
+        broken = images / "1.jpg"
+        broken.symlink_to("/proc/self/mem")  # reading it at 0 is EIO
+        for path, file in (("/dev/zero", "/dev/zero"), (images.parent, str(broken))):
+            done = millrace("records", "verify", path, self.shards[0])
+            self.assertEqual(done.returncode, 66, done.stdout)
+            self.assertIn(file, done.stderr)
+            self.assertIn("0 damaged places in 0 files, 1 unreadable", done.stdout)
+            report = json.loads(millrace("records", "verify", "--json", path).stdout)
+            self.assertEqual([entry["file"] for entry in report["unreadable"]], [file])
+            self.assertEqual((report["damaged"], report["damage"]), (0, []))
+        damaged = self.folder / "damaged.tfrecord"
+        damaged.write_bytes(b"no record")
+        done = millrace("records", "verify", damaged, "/dev/zero")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("1 damaged places in 1 files, 1 unreadable", done.stdout)
+        done = millrace("records", "inspect", images.parent)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("unreadable", done.stdout)
+        self.assertNotIn("damaged", done.stdout)
+
+    def test_verify_from_tells_files_that_cannot_be_read(self):
+        bad = self.folder / "bad.jsonl"
+        bad.write_text('{"file":"/dev/zero","ordinal":3,"offset":64,"reason":"data_crc"}\n')
+        done = millrace("records", "verify", "--from", bad)
+        self.assertEqual(done.returncode, 66, done.stdout)
+        self.assertIn("unreadable: not a regular file", done.stdout)
+        self.assertIn("0 of 1 places are damaged, 1 are in files that cannot be read", done.stdout)
+        check = json.loads(millrace("records", "verify", "--json", "--from", bad).stdout)
+        self.assertEqual((check["damaged"], check["unreadable"]), (0, 1))
 
     def test_output_that_cannot_be_written_is_an_error(self):
         for args in (["cat", self.shards[0]], ["cat", "--count", 1, self.shards[0]],

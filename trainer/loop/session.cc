@@ -290,6 +290,7 @@ absl::Status Opener::OpenPipeline() {
   open.rank = communicator_.rank();
   open.world = communicator_.size();
   open.resume_token = session.state.resume_token;
+  open.resume_file = session.resumed_from;
   session.quarantine_file = options_.quarantine_file;
   session.warn = options_.warn;
   open.quarantine_file = options_.quarantine_file;

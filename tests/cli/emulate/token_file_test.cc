@@ -38,6 +38,8 @@ TEST_F(TokenFileTest, AnEmptyOrTornFileIsAnError) {
   for (const char* bytes : {"", "\n", "\r\n"}) {
     EXPECT_MESSAGE(Read(bytes), absl::StatusCode::kInvalidArgument, "empty");
   }
+  const std::string line = std::string(kToken) + "\n";
+  EXPECT_MESSAGE(Read(line + line), absl::StatusCode::kInvalidArgument, "two");
   // "batch=1" of "batch=12" would be another batch.
   const std::string_view token = kToken;
   for (size_t size = 1; size <= token.size(); ++size) {

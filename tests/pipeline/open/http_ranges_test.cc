@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "pipeline/digest.h"
@@ -356,6 +357,44 @@ TEST_F(HttpRangesTest, AFilteredStreamGoesOnFromATokenInTheMiddle) {
     of_right.Add(*right);
     EXPECT_EQ(of_left.value(), of_right.value());
   }
+}
+
+// S-FETCH-1.
+TEST_F(HttpRangesTest, ElementsOfShuffledWindowsAreFetchedByThemselvesAndOnce) {
+  const readers::ScriptServer server({Serve()});
+  const size_t skip = RequestsOfIndexing(server);
+  const std::string windows = "stage { window { size: 4 } }\n";
+  const std::pair<std::string, std::string> orders[] = {
+      {"", windows + "stage { global_shuffle {} }"},
+      {"stage { global_shuffle {} }", windows},
+      {"stage { global_shuffle { block_bytes: 20320 window: 60 } }", windows},
+      {"", windows + "stage { global_shuffle { block_bytes: 20320 window: 15 } }"}};
+  for (const auto& [front, behind] : orders) {
+    const size_t before = std::max(skip, server.requests().size());
+    const Outcome over_http = Drain(PlanOf(server.Url(""), front, "", behind));
+    EXPECT_EQ(over_http.samples, 50u);
+    const auto asked = Asked(server, before);
+    ExpectOnceAnEpoch(asked, 1);
+    const bool has_blocks = absl::StrContains(front + behind, "block_bytes");
+    EXPECT_LE(asked.at("a").size() + asked.at("b").size(), has_blocks ? 40u : 200u);
+    EXPECT_EQ(over_http.records(), 200 * kFrame);
+    EXPECT_EQ(over_http.fetched(), 200 * kFrame);
+    EXPECT_EQ(over_http.digest, Drain(PlanOf(folder_ / "", front, "", behind)).digest);
+  }
+}
+
+// S-FETCH-1: elements that windows near each other share.
+TEST_F(HttpRangesTest, WindowsThatOverlapFetchWhatTheyShareOnce) {
+  const readers::ScriptServer server({Serve()});
+  const size_t skip = RequestsOfIndexing(server);
+  const std::string near =
+      "stage { window { size: 5 shift: 1 drop_remainder: true } }\n"
+      "stage { global_shuffle { block_bytes: 101600 } }";  // blocks of 20 windows, all in one
+  const Outcome over_http = Drain(PlanOf(server.Url(""), "", "", near));
+  EXPECT_EQ(over_http.samples, 196u);
+  ExpectOnceAnEpoch(Asked(server, skip), 1);
+  EXPECT_EQ(over_http.fetched(), 200 * kFrame);
+  EXPECT_EQ(over_http.digest, Drain(PlanOf(folder_ / "", "", "", near)).digest);
 }
 
 // S-FETCH-4.

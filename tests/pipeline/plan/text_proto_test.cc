@@ -108,6 +108,13 @@ TEST(TextProtoTest, ABraceTooManyIsSaidToBeThat) {
 }
 
 // S-PLAN-9.
+// S-SOURCE-11: what a page or an editor puts in for a blank is seen in the message.
+TEST(TextProtoTest, ACharacterOutsideOfQuotesIsShownAtItsPlace) {
+  EXPECT_MESSAGE(ErrorOf("stage {}\nstage\u00a0{}\n"));
+  EXPECT_MESSAGE(ErrorOf("se\u200bed: 3"));
+  EXPECT_MESSAGE(ErrorOf("name: \u201cx\u201d"));
+}
+
 TEST(TextProtoTest, DeepNestingIsAnErrorNotAStackOverflow) {
   std::string text;
   for (int i = 0; i < 1000000; ++i) text += "a{";

@@ -99,6 +99,7 @@ TEST_F(ForeignFilesTest, ContainersNameAPageAndAnImage) {
   EXPECT_MESSAGE(Read(Kind(ContainerKind::kCsv), kXml).status());
   EXPECT_MESSAGE(Read(Kind(ContainerKind::kCsv), tiff).status());
   EXPECT_MESSAGE(Read(Kind(ContainerKind::kText), tiff).status());
+  EXPECT_MESSAGE(Read({.kind = ContainerKind::kText, .skips_blank = true}, kPage).status());
   // Lines of HTML are lines, and a tar may begin with the letters of another kind.
   ExpectRead(Kind(ContainerKind::kText), "<html>\n", {"<html>"});
 }
@@ -141,7 +142,7 @@ TEST_F(ForeignFilesTest, DamageInATarNamesItsRecord) {
   const std::string endless = archive.substr(0, archive.size() - 1024);
   ExpectDamage(tar, endless, Reason::kTruncatedHeader, 3 * 2048, 3);
   EXPECT_THAT(std::string(Read(tar, endless).status().message()), HasSubstr("record 3 at offset"));
-  ExpectDamage(tar, archive + "x", Reason::kUnknown, static_cast<int64_t>(archive.size()), 4);
+  ExpectDamage(tar, archive + "x", Reason::kUnknown, 3 * 2048, 3);
 }
 
 }  // namespace

@@ -120,6 +120,9 @@ TEST_F(TarTest, AHeaderThatIsDamagedAfterItWasIndexedIsFoundWhenItIsRead) {
   std::string flipped = whole;
   flipped[1024 + 3] ^= 1;
   ExpectDamage(kTar, flipped, Reason::kLengthCrc, 0, 0);
+  std::string zeros = whole;
+  zeros.replace(1024, 1024, 1024, '\0');
+  ExpectDamage(kTar, zeros, Reason::kLengthCrc, 0, 0);
   ExpectDamage(kTar, Tar({{"a.x", "1"}, {"c.y", "2"}, {"b.x", "3"}}, kFormats[0]), Reason::kUnknown,
                0, 0);
 }

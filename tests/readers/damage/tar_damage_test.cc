@@ -229,8 +229,15 @@ TEST_F(TarDamageTest, DrawnDamageIsSaidByAllAlike) {
   EXPECT_GT(num_damaged, Rounds(200));
 }
 
+// The names of a sample's members.
+Strings NamesOf(const Named& sample) {
+  Strings names;
+  for (const auto& [name, data] : sample) names.push_back(name);
+  return names;
+}
+
 // S-DAMAGE-11.
-TEST_F(TarDamageTest, SamplesInFrontOfAnEndMarkAreWhole) {
+TEST_F(TarDamageTest, SamplesOnBothSidesOfAnEndMarkAreWholeIfTheyHaveTheSameMembers) {
   const std::vector<Named> samples = TwoMembersEach(8);
   const std::string whole = Archive(samples);
   std::vector<Named> twice = samples;
@@ -240,11 +247,57 @@ TEST_F(TarDamageTest, SamplesInFrontOfAnEndMarkAreWhole) {
   ASSERT_EQ(two.damaged.size(), 1u);
   ExpectPlace(two.damaged[0], 8, whole.size());
 
-  std::string zeros = whole;  // three blocks, and the one behind them is data
-  zeros.replace(5 * kSampleBytes, 3 * kBlock, 3 * kBlock, '\0');
-  const Found hidden = Find(zeros);
-  EXPECT_EQ(hidden.samples, Without(samples, 5, 7)) << "a header may have been in the zeros";
-  EXPECT_EQ(hidden.damaged.size(), 2u);
+  const Named other = {{"8.cls", "8"}, {"8.png", "p"}};
+  const std::vector<Named> others = {other, samples[0]};
+  const Found differ = Find(whole + Archive(others));
+  std::vector<Named> known = Without(samples, 7, 8);
+  known.push_back(samples[0]);
+  EXPECT_EQ(differ.samples, known);
+  ASSERT_EQ(differ.damaged.size(), 2u);
+  ExpectPlace(differ.damaged[0], 7, 7 * kSampleBytes);
+  ExpectPlace(differ.damaged[1], 8, whole.size());
+  EXPECT_MESSAGE(Message(whole + Archive(others)));
+}
+
+// S-DAMAGE-11. Zeros wherever they begin, of any number, cost the samples that they touch or may
+// have touched, and none that is delivered lacks a member.
+TEST_F(TarDamageTest, AHoleOfZerosTearsNoSampleInSilence) {
+  constexpr size_t kStep = kBlock / 2;
+  const std::vector<Named> samples = TwoMembersEach(8);
+  const std::string whole = Archive(samples);
+  for (size_t begin = 2 * kSampleBytes; begin < 3 * kSampleBytes; begin += kStep) {
+    for (size_t bytes = kBlock; bytes <= 2 * kSampleBytes; bytes += kStep) {
+      const testing::ScopedTrace trace(__FILE__, __LINE__,
+                                       std::to_string(begin) + " " + std::to_string(bytes));
+      std::string hole = whole;
+      hole.replace(begin, bytes, bytes, '\0');
+      const Found found = Find(hole);
+      const size_t first = begin / kSampleBytes;
+      const size_t last = (begin + bytes - 1) / kSampleBytes;
+      const size_t in_member = begin % (2 * kBlock);
+      const bool hits_header = in_member < kBlock || in_member + bytes > 2 * kBlock;
+      EXPECT_EQ(found.damaged.empty(), !hits_header);
+      for (const Named& sample : found.samples) {
+        const auto number = static_cast<size_t>(std::stoi(Key(sample)));
+        EXPECT_EQ(NamesOf(sample), NamesOf(samples[number]));
+      }
+      EXPECT_GE(found.samples.size() + last - first + 1 + 2, samples.size());
+    }
+  }
+}
+
+// S-DAMAGE-11.
+TEST_F(TarDamageTest, AnArchiveOfWhichTheEndBecameZerosIsDamaged) {
+  constexpr size_t kLargestRecords = 1 << 20;  // of tar -b 2048
+  const std::vector<Named> samples = TwoMembersEach(8);
+  const std::string whole = Archive(samples);
+  EXPECT_EQ(Find(whole + std::string(kLargestRecords, '\0')).samples, samples);
+  const std::string zeros = whole + std::string(kLargestRecords + kBlock, '\0');
+  const Found found = Find(zeros);
+  EXPECT_EQ(found.samples, Without(samples, 7, 8));
+  ASSERT_EQ(found.damaged.size(), 1u);
+  ExpectPlace(found.damaged[0], 7, 7 * kSampleBytes);
+  EXPECT_MESSAGE(Message(zeros));
 }
 
 }  // namespace

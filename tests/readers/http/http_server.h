@@ -51,6 +51,15 @@ class Exchange {
     const size_t dash = request_.find('-', at);
     return {std::stoull(request_.substr(at)), std::stoull(request_.substr(dash + 1))};
   }
+  // Waits for another request on the connection; false when the client is gone.
+  bool ReceiveNext() {
+    request_.clear();
+    char byte;
+    while (!request_.ends_with("\r\n\r\n") && ::recv(fd_, &byte, 1, 0) > 0) {
+      request_.push_back(byte);
+    }
+    return request_.ends_with("\r\n\r\n");
+  }
   // False when the client is gone.
   bool Send(std::string_view bytes) {
     while (!bytes.empty()) {
@@ -72,7 +81,7 @@ class Exchange {
 
  private:
   const int fd_;
-  const std::string request_;
+  std::string request_;
 };
 
 using Answer = std::function<void(Exchange&)>;
@@ -100,19 +109,14 @@ class ScriptServer {
     while (true) {
       const UniqueFd client(::accept(listener_.get(), nullptr, nullptr));
       if (!client.valid()) return;
-      std::string request;
-      char byte;
-      while (!request.ends_with("\r\n\r\n") && ::recv(client.get(), &byte, 1, 0) > 0) {
-        request.push_back(byte);
-      }
-      if (!request.ends_with("\r\n\r\n")) continue;
+      Exchange exchange(client.get(), "");
+      if (!exchange.ReceiveNext()) continue;
       size_t number = 0;
       {
         MutexLock lock(mu_);
         number = std::min(requests_.size(), answers_.size() - 1);
-        requests_.push_back(request);
+        requests_.push_back(exchange.request());
       }
-      Exchange exchange(client.get(), request);
       answers_[number](exchange);
     }
   }

@@ -202,7 +202,7 @@ TEST_F(ImageListingTest, ALoopOfLinksIsAnErrorThatNamesTheLink) {
   EXPECT_MESSAGE(Error(), absl::StatusCode::kFailedPrecondition, "two");
   const auto verified = Verify(std::vector<std::string>{Root()});
   ASSERT_TRUE(verified.ok());
-  EXPECT_EQ(verified->num_damaged, 1u);
+  EXPECT_EQ(verified->unreadable.size(), 1u);
   fs::remove(folder_ / "photos/cat/a");
   fs::remove(folder_ / "photos/dog/b");
   Link("self", "cat/self");
