@@ -2,6 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
+#include "capi/call/cancel.h"
 #include "capi/call/guard.h"
 #include "capi/call/sized.h"
 #include "capi/ops/ops.h"
@@ -50,6 +51,7 @@ absl::StatusOr<pipeline::OpenOptions> OpenOptionsOf(const mr_open_options* given
     options.index_progress = [call = taken.index_progress, user = taken.index_user](
                                  int64_t done, int64_t total) { call(user, done, total); };
   }
+  options.cancels = CancelsOf(taken.cancel);
   if (taken.push != nullptr) options.push = taken.push->source;
   if (taken.ops != nullptr) options.ops = taken.ops->table;
   if (taken.pinned != 0) options.pinned_for = taken.pinned_device;
