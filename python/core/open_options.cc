@@ -56,6 +56,7 @@ OpenArguments::OpenArguments(PyObject* arguments, PyObject* keywords) {
   options_.token_bytes = token_.size();
   options_.quarantine_file = TextOrNull(quarantine, quarantine_file_);
   options_.index_folder = TextOrNull(index_folder, index_folder_);
+  options_.cancel = interruptible_.cancel();
   if (push != Py_None) options_.push = PushOf(push);
   if (memory != Py_None) TakeMemory(memory);
   if (ops_ != Py_None) options_.ops = OpsOf(ops_);
@@ -83,7 +84,7 @@ void OpenArguments::TakeMemory(PyObject* memory) {
   options_.num_memory = memory_.size();
 }
 
-// What the function raises is kept, and raised when the files are open.
+// What the function raises is kept, and ends the call.
 void OpenArguments::Progress(void* self, int64_t done_bytes, int64_t total_bytes) {
   auto& of = *static_cast<OpenArguments*>(self);
   const Locked locked;
@@ -94,10 +95,12 @@ void OpenArguments::Progress(void* self, int64_t done_bytes, int64_t total_bytes
   PyObject* error[3] = {};
   PyErr_Fetch(&error[0], &error[1], &error[2]);
   for (int i = 0; i < 3; ++i) of.progress_error_[i] = Ref(error[i]);
+  of.interruptible_.Cancel();
 }
 
-void OpenArguments::Check(mr_error* error) {
-  if (!progress_error_[0]) return python::Check(error);
+void OpenArguments::Run(const std::function<mr_error*()>& call) {
+  mr_error* const error = interruptible_.Run(call);
+  if (!progress_error_[0]) return Check(error);
   mr_error_free(error);
   PyErr_Restore(progress_error_[0].release(), progress_error_[1].release(),
                 progress_error_[2].release());
