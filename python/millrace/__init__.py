@@ -16,6 +16,7 @@ NumPy alone.
 """
 from __future__ import annotations
 
+from . import _built  # noqa: F401  first: it says if the module in C++ is not there
 from . import _core, recipes, testing
 from ._files import get_include, get_library
 from ._sources import *
