@@ -181,6 +181,7 @@ typedef struct mr_context_options {
   // Called once, when `log` will not be called any more, also if mr_context_create fails behind the
   // check of the struct. May be NULL.
   void (*log_destroy)(void* user);
+  const struct mr_batch_memory* memory;  // of the program (millrace_options.h); may be NULL
 } mr_context_options;
 
 // Makes a context: worker threads, files, memory budget, metrics. One for all loaders of a process
@@ -274,7 +275,6 @@ typedef struct mr_sample_id {
 
 typedef struct mr_memory mr_memory;
 typedef struct mr_push mr_push;
-
 // Copies `count` records, for a stage memory {} of a plan (mr_open_options): records[i] has
 // sizes[i] bytes. The handle may be used by any threads at once, and by several loaders.
 MR_API mr_error* mr_memory_create(const void* const* records, const size_t* sizes, size_t count,
@@ -468,6 +468,7 @@ typedef struct mr_open_options {
   int32_t pinned_device;
   // Ends the call that opens, until it returns; then there is mr_loader_cancel. May be NULL.
   const mr_cancel* cancel;
+  const struct mr_http_options* http;  // how URLs are read (millrace_options.h); may be NULL
 } mr_open_options;
 
 // Opens a plan: opens its files, makes their indexes if there are none, checks the plan against
@@ -622,7 +623,6 @@ MR_API void mr_batch_release(mr_batch* batch);
 // ---- Writing, converting ----
 
 typedef struct mr_writer mr_writer;
-
 typedef struct mr_writer_options {
   size_t struct_size;
   const char* prefix;  // shards are PREFIX-00000-of-00008.tfrecord; the folder is made

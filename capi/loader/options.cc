@@ -5,6 +5,7 @@
 #include "capi/call/cancel.h"
 #include "capi/call/guard.h"
 #include "capi/call/sized.h"
+#include "capi/loader/http_options.h"
 #include "capi/ops/ops.h"
 #include "capi/source/source.h"
 
@@ -34,6 +35,7 @@ absl::StatusOr<pipeline::OpenOptions> OpenOptionsOf(const mr_open_options* given
   mr_open_options taken;
   MILLRACE_RETURN_IF_ERROR(Take(given, "mr_open_options", taken));
   pipeline::OpenOptions options;
+  MILLRACE_ASSIGN_OR_RETURN(options.http, HttpOptionsOf(taken.http));
   options.rank = taken.rank;
   if (taken.world != 0) options.world = taken.world;
   if (taken.token != nullptr) {

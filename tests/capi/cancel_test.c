@@ -179,5 +179,5 @@ int main(void) {
       {"OpeningEnds", opening_ends},         {"ExplainingEnds", explaining_ends},
       {"ConversionEnds", conversion_ends},   {"LaterCallsEndToo", later_calls_end_too},
       {"NullIsNoHandle", null_is_no_handle}, {NULL, NULL}};
-  return run_cases("CancelTest", cases);
+  return run_cases("CCancel", cases);
 }

@@ -1,6 +1,8 @@
-// millrace.h, and for GPUs millrace_device.h, is all that a program includes, once or twice.
+// millrace.h, for GPUs millrace_device.h, and millrace_options.h are all that a program includes,
+// once or twice.
 // Compiled as C11, and as C++98 to C++20 through header.cc.
 #include <millrace.h>
 #include <millrace_device.h>
+#include <millrace_options.h>
 
 mr_error* (*const kept)(mr_loader*, int64_t, mr_batch**, int32_t*) = mr_loader_next;

@@ -1,6 +1,7 @@
 // Programs and libraries of different versions: structs that are shorter or longer than the
 // library's.
 #include <millrace_device.h>
+#include <millrace_options.h>
 #include <stddef.h>
 
 #include "expect.h"
@@ -12,9 +13,11 @@
   _Static_assert(offsetof(type, struct_size) == 0, #type)
 EXPECT_NO_PADDING(mr_record, reserved);
 EXPECT_NO_PADDING(mr_peer, phase);
-EXPECT_NO_PADDING(mr_context_options, log_destroy);
+EXPECT_NO_PADDING(mr_context_options, memory);
 EXPECT_NO_PADDING(mr_stage, options);
-EXPECT_NO_PADDING(mr_open_options, cancel);
+EXPECT_NO_PADDING(mr_open_options, http);
+EXPECT_NO_PADDING(mr_http_options, sign_destroy);
+EXPECT_NO_PADDING(mr_batch_memory, destroy);
 EXPECT_NO_PADDING(mr_feed_options, max_device_bytes);
 EXPECT_NO_PADDING(mr_batch_view, draws);
 EXPECT_NO_PADDING(mr_column, stride_bytes);
