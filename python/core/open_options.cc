@@ -27,7 +27,7 @@ OpenArguments::OpenArguments(PyObject* arguments, PyObject* keywords) {
                          "push",   "memory",       "ops",
                          "trim",   "readonly",     "pinned",
                          "device", "ring",         "max_device_bytes",
-                         nullptr};
+                         "http",   nullptr};
   options_.struct_size = sizeof options_;
   feed_options_.struct_size = sizeof feed_options_;
   long long max_device_bytes = 0;
@@ -37,13 +37,14 @@ OpenArguments::OpenArguments(PyObject* arguments, PyObject* keywords) {
   PyObject* index_folder = Py_None;
   PyObject* push = Py_None;
   PyObject* memory = Py_None;
+  PyObject* http = Py_None;
   int adapt = 1;
   if (!PyArg_ParseTupleAndKeywords(
-          arguments, keywords, "O|O$iiOOpiipOOOOOppiiiL", const_cast<char**>(names), &plan_,
+          arguments, keywords, "O|O$iiOOpiipOOOOOppiiiLO", const_cast<char**>(names), &plan_,
           &context_, &options_.rank, &options_.world, &token, &quarantine, &options_.force_resume,
           &options_.prefetch_batches, &options_.cpu_budget, &adapt, &index_folder, &progress_,
           &push, &memory, &ops_, &trim_, &readonly_, &pinned, &feed_options_.device,
-          &feed_options_.ring, &max_device_bytes)) {
+          &feed_options_.ring, &max_device_bytes, &http)) {
     throw Raised();
   }
   plan();
@@ -59,6 +60,7 @@ OpenArguments::OpenArguments(PyObject* arguments, PyObject* keywords) {
   options_.cancel = interruptible_.cancel();
   if (push != Py_None) options_.push = PushOf(push);
   if (memory != Py_None) TakeMemory(memory);
+  if (http != Py_None) http_.Take(http);
   if (ops_ != Py_None) options_.ops = OpsOf(ops_);
   if (progress_ != Py_None) {
     options_.index_progress = Progress;
@@ -99,6 +101,7 @@ void OpenArguments::Progress(void* self, int64_t done_bytes, int64_t total_bytes
 }
 
 void OpenArguments::Run(const std::function<mr_error*()>& call) {
+  options_.http = http_.Give();
   mr_error* const error = interruptible_.Run(call);
   if (!progress_error_[0]) return Check(error);
   mr_error_free(error);

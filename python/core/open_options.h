@@ -4,6 +4,7 @@
 #include <functional>
 
 #include "capi/millrace_device.h"
+#include "python/core/http_options.h"
 #include "python/core/interruptible.h"
 #include "python/core/object.h"
 
@@ -42,6 +43,7 @@ class OpenArguments {
   PyObject* ops_ = Py_None;
   PyObject* progress_ = Py_None;
   Ref progress_error_[3];  // as PyErr_Fetch gives it
+  HttpArguments http_;
   Interruptible interruptible_;
   int trim_ = 0;
   int readonly_ = 0;

@@ -25,6 +25,7 @@ from .batch import Batch
 from .context import Context, default_context
 from .device import DeviceBatch, DeviceLoader
 from .errors import *
+from .http import HttpOptions
 from .launcher import Launcher, detect_launcher
 from .loader import Field, Loader
 from .ops import BatchOp, BatchRows, FieldSpec, Rows, RunOp, batch_op, field, op
@@ -36,8 +37,8 @@ __version__: str = _core.version()
 
 __all__ = [
     "Batch", "BatchOp", "BatchRows", "Context", "ConvertReport", "DeviceBatch", "DeviceLoader",
-    "Field", "FieldSpec", "Launcher", "Loader", "Memory", "Plan", "PushSource", "Rows", "RunOp",
-    "TFRecordWriter", "batch_op", "convert", "default_context", "detect_launcher", "field",
+    "Field", "FieldSpec", "HttpOptions", "Launcher", "Loader", "Memory", "Plan", "PushSource",
+    "Rows", "RunOp", "TFRecordWriter", "batch_op", "convert", "default_context", "detect_launcher", "field",
     "get_include", "get_library", "load", "memory", "op", "push", "recipes", "testing",
 ]
 from . import _sources, _stages, errors  # noqa: E402
