@@ -412,6 +412,8 @@ def _repeated(plan: Plan) -> Plan:
 def explain(plan: Plan, context: Optional[Context], rank: int, world: int, **options: Any) -> str:
     """Returns the text of `millrace explain` (Plan.explain)."""
     attached = plan._attached
+    if isinstance(options.get("http"), HttpOptions):
+        options["http"] = options["http"].core()
     return _core.explain(
         plan.core(), (context or default_context())._core, rank=rank, world=world,
         push=attached.push, memory=attached.memory or None, ops=table_of(attached.ops), **options)

@@ -65,6 +65,10 @@ class HttpTest(unittest.TestCase):
             self.assertEqual(loader.next()["x"].tolist(), [7, 8])
         self.assertEqual(Store.refused, 0)
 
+    def test_explain_reads_as_loaders_do(self):
+        told = self.plan.explain(index_folder=self.folder, http=mr.HttpOptions(sign=sign))
+        self.assertRegex(told, r"records +2 ")
+
     def test_attempts_are_counted(self):
         with self.assertRaises(mr.Unavailable):
             self.open(max_attempts=3, backoff=0, max_backoff=0).open()
