@@ -38,6 +38,10 @@ absl::Status ContextOptions::Validate() const {
   if (read_deadline.count() < 0) {
     return absl::InvalidArgumentError("ContextOptions.read_deadline must not be negative");
   }
+  if (static_cast<bool>(batch_memory.alloc) != static_cast<bool>(batch_memory.free)) {
+    return absl::InvalidArgumentError(
+        "ContextOptions.batch_memory needs both alloc and free, or neither");
+  }
   if (io == nullptr) return absl::InvalidArgumentError("ContextOptions.io must be set");
   return absl::OkStatus();
 }
@@ -45,6 +49,7 @@ absl::Status ContextOptions::Validate() const {
 Context::Context(ContextOptions options, ThreadClock clock)
     : pid_(ThisProcess()),
       log_(std::move(options.log)),
+      batch_memory_(std::move(options.batch_memory)),
       metrics_(options.metrics ? std::move(options.metrics) : std::make_shared<Metrics>()),
       memory_budget_(std::make_shared<MemoryBudget>(options.memory_budget_bytes, metrics_)),
       io_(std::move(options.io)),

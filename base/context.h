@@ -4,6 +4,7 @@
 #include <sys/types.h>
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -21,12 +22,25 @@ namespace millrace {
 enum class LogLevel { kInfo, kWarning, kError };
 using LogSink = std::function<void(LogLevel, std::string_view message)>;
 
+// The memory of the program in which batches lie, such as shared or page-locked memory. Both
+// functions, or neither, are set. They are called by any threads, by several at once, also behind
+// the end of the context, as long as there are batches; they must not call Millrace.
+struct BatchMemory {
+  // Returns `bytes` > 0 bytes, aligned to `alignment`, a power of two. Null: there is no memory,
+  // and the stream ends with RESOURCE_EXHAUSTED.
+  std::function<void*(size_t bytes, size_t alignment)> alloc;
+  // Gives back what `alloc` returned for `bytes`; called once for each.
+  std::function<void(void* memory, size_t bytes)> free;
+};
+
 // Options for performance only: results are the same for every value (but for `log` and `io`).
 struct ContextOptions {
   int threads = 0;  // pipeline workers; 0: the cores this process may use
   // True if the workers run as SCHED_BATCH, below an equal compute thread.
   bool batch_priority = false;
   int64_t memory_budget_bytes = int64_t{2} << 30;  // for all pipelines (docs/executor.md, Buffers)
+  // Unset: the system's memory, or what a pipeline's pinned_for says, which this comes before.
+  BatchMemory batch_memory = {};
   std::shared_ptr<IoEngine> io;  // required here; pipeline::MakeContext fills it in
   // The time after which that engine logs and counts a read that is under way; 0: never.
   std::chrono::milliseconds read_deadline{30'000};
@@ -55,6 +69,7 @@ class Context {
   IoEngine& io() { return *io_; }
   Metrics& metrics() { return *metrics_; }
   const std::shared_ptr<MemoryBudget>& memory_budget() const { return memory_budget_; }
+  const BatchMemory& batch_memory() const { return batch_memory_; }
   int64_t memory_budget_bytes() const { return memory_budget_->limit_bytes(); }
   void Log(LogLevel level, std::string_view message) const;
 
@@ -67,6 +82,7 @@ class Context {
   // Constant after construction.
   const pid_t pid_;
   const LogSink log_;
+  const BatchMemory batch_memory_;
   // These synchronise themselves. They are destroyed in reverse: workers join before the I/O
   // threads do. Batches share the budget, and the budget shares the metrics: both may outlive the
   // context.

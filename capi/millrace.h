@@ -154,6 +154,16 @@ MR_API int32_t mr_error_record(const mr_error* error, mr_record* record);
 MR_API int32_t mr_error_peer(const mr_error* error, mr_peer* peer);
 MR_API void mr_error_free(mr_error* error);
 
+// ---- Cancelling ----
+
+// The wish that calls end: an option of those that may take long.
+typedef struct mr_cancel mr_cancel;
+MR_API mr_error* mr_cancel_create(mr_cancel** cancel);
+// Makes the calls under way that were given it, and every later one, MR_CANCELLED, within about a
+// tenth of a second. Any thread may call it, also from a callback or the handler of a signal.
+MR_API void mr_cancel_set(mr_cancel* cancel);
+MR_API void mr_cancel_free(mr_cancel* cancel);
+
 // ---- Context ----
 
 enum mr_log_level { MR_LOG_INFO = 0, MR_LOG_WARNING = 1, MR_LOG_ERROR = 2 };
@@ -171,6 +181,7 @@ typedef struct mr_context_options {
   // Called once, when `log` will not be called any more, also if mr_context_create fails behind the
   // check of the struct. May be NULL.
   void (*log_destroy)(void* user);
+  const struct mr_batch_memory* memory;  // of the program (millrace_options.h); may be NULL
 } mr_context_options;
 
 // Makes a context: worker threads, files, memory budget, metrics. One for all loaders of a process
@@ -264,7 +275,6 @@ typedef struct mr_sample_id {
 
 typedef struct mr_memory mr_memory;
 typedef struct mr_push mr_push;
-
 // Copies `count` records, for a stage memory {} of a plan (mr_open_options): records[i] has
 // sizes[i] bytes. The handle may be used by any threads at once, and by several loaders.
 MR_API mr_error* mr_memory_create(const void* const* records, const size_t* sizes, size_t count,
@@ -456,6 +466,9 @@ typedef struct mr_open_options {
   // memory, and the log says why.
   int32_t pinned;
   int32_t pinned_device;
+  // Ends the call that opens, until it returns; then there is mr_loader_cancel. May be NULL.
+  const mr_cancel* cancel;
+  const struct mr_http_options* http;  // how URLs are read (millrace_options.h); may be NULL
 } mr_open_options;
 
 // Opens a plan: opens its files, makes their indexes if there are none, checks the plan against
@@ -463,6 +476,7 @@ typedef struct mr_open_options {
 // `options` may be NULL.
 //   MR_INVALID_ARGUMENT     the plan does not fit the data or the options
 //   MR_FAILED_PRECONDITION  the token is of another plan or other data; or a forked child
+//   MR_CANCELLED            mr_cancel_set was called; nothing half made is kept
 //   MR_NOT_FOUND, MR_DATA_LOSS, ...  a file cannot be opened
 MR_API mr_error* mr_loader_open(const mr_plan* plan, mr_context* context,
                                 const mr_open_options* options, mr_loader** loader);
@@ -609,7 +623,6 @@ MR_API void mr_batch_release(mr_batch* batch);
 // ---- Writing, converting ----
 
 typedef struct mr_writer mr_writer;
-
 typedef struct mr_writer_options {
   size_t struct_size;
   const char* prefix;  // shards are PREFIX-00000-of-00008.tfrecord; the folder is made
@@ -722,13 +735,14 @@ typedef struct mr_convert_options {
   void* user;
   // Called while files are walked or inflated, by any thread, but by one at a time.
   void (*index_progress)(void* user, int64_t done_bytes, int64_t total_bytes);
-  // Called after each record, and with several threads ten times a second and more while none is
-  // done; not while files are opened and walked.
+  // Called after each record, and behind the first one ten times a second and more while none is
+  // done; not while files are opened and walked, for which there is `cancel`.
   mr_progress progress;
   // Takes a sentence about what is left out or looks odd.
   mr_sink warn;
   // Takes the error of each record that cannot be converted, in their order. It is not to be freed.
   void (*bad_record)(void* user, const mr_error* error);
+  const mr_cancel* cancel;  // ends the conversion; may be NULL
 } mr_convert_options;
 
 typedef struct mr_convert_report {
@@ -746,7 +760,7 @@ typedef struct mr_convert_report {
 //   MR_INVALID_ARGUMENT  a bad option, or one that does not apply; more shards than records; the
 //                        output cannot hold a record
 //   MR_ALREADY_EXISTS    shards of this prefix exist, and `overwrite` is false
-//   MR_CANCELLED         `progress` returned true
+//   MR_CANCELLED         `progress` returned true, or mr_cancel_set was called
 //   MR_NOT_FOUND, MR_DATA_LOSS, ...  the input is missing or damaged, or a file cannot be written
 MR_API mr_error* mr_convert(const mr_convert_options* options, mr_convert_report* report);
 

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "base/cancels.h"
 #include "base/context.h"
 #include "base/record_error.h"
 #include "base/schema.h"
@@ -53,6 +54,9 @@ struct OpenOptions {
 
   std::shared_ptr<const OpTable> ops;  // the ops of custom stages
   std::shared_ptr<PushSource> push;    // the source of a plan that begins with push {}
+  // Asked until Open returns, while files are listed, opened, indexed and looked through. Pipelines
+  // themselves have Cancel.
+  Cancels cancels = {};
   // Records for memory stages, by the names of the stages ("memory" where the plan gives no name).
   std::map<std::string, std::shared_ptr<const MemoryRecords>> memory;
 
@@ -91,6 +95,7 @@ class Pipeline {
   // starts to read ahead.
   //   INVALID_ARGUMENT     the plan does not fit the data or the options (stage and line named)
   //   FAILED_PRECONDITION  the token does not fit
+  //   CANCELLED            options.cancels returned true; nothing half made is kept
   //   NOT_FOUND, DATA_LOSS, ...  the source cannot be opened
   static absl::StatusOr<std::unique_ptr<Pipeline>> Open(const Plan& plan,
                                                         std::shared_ptr<Context> context,

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "base/cancels.h"
 #include "base/unique_fd.h"
 
 namespace millrace::readers {
@@ -27,8 +28,8 @@ class CacheFolder {
   static std::optional<std::vector<std::byte>> Load(const std::string& path, uint64_t max_bytes);
   // Makes the folder if it is missing and waits for the lock of `path`. The lock is held until the
   // descriptor is closed, or the process dies. The descriptor is not valid if the folder cannot be
-  // used.
-  UniqueFd Lock(const std::string& path) const;
+  // used, or if `cancels` ended the wait.
+  UniqueFd Lock(const std::string& path, const Cancels& cancels) const;
   // Makes the folder if it is missing, and tries to write a file there.
   //   FAILED_PRECONDITION       there is no folder
   //   PERMISSION_DENIED, other  nothing can be kept in it

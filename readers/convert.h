@@ -13,6 +13,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "base/cancels.h"
 #include "readers/container.h"
 #include "readers/convert_schema.h"
 #include "readers/image_codec.h"
@@ -114,9 +115,9 @@ struct ConvertOptions {
   int compression_level = 6;  // zlib's or zstd's, 1 to 9
   bool overwrite = false;     // true to replace the shards of this prefix that exist
 
-  // Asked by the calling thread after each record, and with several threads ten times a second and
-  // more while it waits for one; true ends the conversion. Empty: nobody is asked.
-  std::function<bool()> cancels = {};
+  // Asked while the input is opened and indexed, and by the calling thread after each record and
+  // while it waits for one; of URLs also by the thread that fetches them.
+  Cancels cancels = {};
 
   // performance only: results are the same for every value
   int threads = 1;  // that read, parse and encode; one more writes

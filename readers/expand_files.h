@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "base/cancels.h"
 
 namespace millrace::readers {
 
@@ -22,8 +23,10 @@ namespace millrace::readers {
 //                        folder or that there are none; or a shard is missing
 //   FAILED_PRECONDITION  "@*" where there are several sets of shards
 //   UNIMPLEMENTED        a URL of another scheme (s3, gs, hdfs, ...)
+//   CANCELLED            `cancels` returned true
 //   other                a name cannot be looked at or a folder listed (PERMISSION_DENIED, ...)
-absl::StatusOr<std::vector<std::string>> ExpandFiles(std::span<const std::string> patterns);
+absl::StatusOr<std::vector<std::string>> ExpandFiles(std::span<const std::string> patterns,
+                                                     const Cancels& cancels = {});
 
 }  // namespace millrace::readers
 

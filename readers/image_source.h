@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "base/cancels.h"
 #include "base/record_error.h"
 
 // Labelled images outside of TFRecord files, as `millrace convert` takes them.
@@ -78,6 +79,7 @@ struct ImageLabelOptions {
   // Called with a sentence about images that are left out, and one about classes without images,
   // if there are any. Empty: nobody is told.
   std::function<void(std::string_view)> warn = {};
+  Cancels cancels = {};  // asked while folders and tars are listed
 };
 
 // Reads names for ImageLabelOptions::classes: one per line.
@@ -89,6 +91,7 @@ absl::StatusOr<std::vector<std::string>> ReadClassNames(const std::string& file)
 //   NOT_FOUND            no such folder, or no image in it
 //   INVALID_ARGUMENT     the label rules do not fit, or `strict`
 //   FAILED_PRECONDITION  a link leads to a folder above it
+//   CANCELLED            `cancels` returned true
 //   other                a folder cannot be listed
 absl::StatusOr<std::unique_ptr<ImageSource>> OpenImageFolder(const std::string& path,
                                                              const ImageLabelOptions& options);

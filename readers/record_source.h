@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "base/cancels.h"
 #include "base/io.h"
 #include "base/run.h"
 #include "readers/container.h"
@@ -70,6 +71,9 @@ struct RecordSourceOptions {
   CsvColumns columns;
   bool ignore_header_names = false;  // true if the first row may have any names
   HttpOptions http;  // for files that are URLs; its cache_bytes is limited by the one below
+  // Asked while files are opened and indexed, and, if some are URLs, as long as the source lives:
+  // reads of these end as CANCELLED, too.
+  Cancels cancels = {};
 
   // performance only: results are the same for every value
   // Folder of kept indexes; empty: $XDG_CACHE_HOME/millrace or ~/.cache/millrace.
@@ -112,6 +116,7 @@ class RecordSource {
   //                     text names the line), or the header of a CSV file does not name the columns
   //   FAILED_PRECONDITION  a URL changed while it was read, or its server has no ranges
   //   DATA_LOSS         a shard's framing is damaged (RecordError says where)
+  //   CANCELLED         `cancels` returned true; no index that is not whole is kept
   //   other             a file cannot be read
   static absl::StatusOr<std::unique_ptr<RecordSource>> Open(std::vector<std::string> files,
                                                             const RecordSourceOptions& options);

@@ -2,8 +2,8 @@
 # Installs the Debian 12 packages that Millrace is built from; does nothing when they are all there.
 #
 #   scripts/install-deps.sh [--gates] [--wheel] [--list]
-#     --gates  also clang 16 with its sanitizers, clang-format, nginx, iproute2 and Slurm, which
-#              .ci/run needs
+#     --gates  also clang 16 with its sanitizers, clang-format, abigail-tools, nginx, iproute2
+#              and Slurm, which .ci/run needs
 #     --wheel  also what scripts/pic-deps.sh and scripts/wheel.sh need
 #     --list   prints the names of the packages, one per line, and installs nothing
 #
@@ -30,7 +30,7 @@ packages=(
 # their tests are skipped.
 gate_packages=(
   clang-16 libclang-rt-16-dev lld-16 llvm-16 clang-format-16 nginx-light
-  iproute2 munge slurm-client slurmctld slurmd slurm-wlm-basic-plugins
+  abigail-tools iproute2 munge slurm-client slurmctld slurmd slurm-wlm-basic-plugins
 )
 wheel_packages=(dpkg-dev python3-venv)
 

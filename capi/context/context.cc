@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -12,6 +13,7 @@
 #include "capi/call/guard.h"
 #include "capi/call/sized.h"
 #include "capi/call/user.h"
+#include "capi/millrace_options.h"
 #include "pipeline/pipeline.h"
 
 namespace millrace::capi {
@@ -21,11 +23,31 @@ static_assert(static_cast<int32_t>(LogLevel::kInfo) == MR_LOG_INFO);
 static_assert(static_cast<int32_t>(LogLevel::kWarning) == MR_LOG_WARNING);
 static_assert(static_cast<int32_t>(LogLevel::kError) == MR_LOG_ERROR);
 
+// Returns the program's memory; nothing for null.
+//   INVALID_ARGUMENT  the struct is not valid, or lacks a call
+absl::StatusOr<BatchMemory> MemoryOf(const mr_batch_memory* given) {
+  BatchMemory memory;
+  if (given == nullptr) return memory;
+  mr_batch_memory taken;
+  MILLRACE_RETURN_IF_ERROR(Take(given, "mr_batch_memory", taken));
+  const auto user = std::make_shared<const User>(taken.user, taken.destroy);
+  MILLRACE_RETURN_IF_ERROR(CheckGiven("mr_batch_memory", {{"alloc", taken.alloc != nullptr},
+                                                          {"dealloc", taken.dealloc != nullptr}}));
+  memory.alloc = [alloc = taken.alloc, user](size_t bytes, size_t alignment) {
+    return alloc(user->get(), bytes, alignment);
+  };
+  memory.free = [dealloc = taken.dealloc, user](void* block, size_t bytes) {
+    dealloc(user->get(), block, bytes);
+  };
+  return memory;
+}
+
 absl::StatusOr<ContextOptions> OptionsOf(const mr_context_options* given) {
   mr_context_options taken;
   MILLRACE_RETURN_IF_ERROR(Take(given, "mr_context_options", taken));
   User user(taken.log_user, taken.log_destroy);
   ContextOptions options;
+  MILLRACE_ASSIGN_OR_RETURN(options.batch_memory, MemoryOf(taken.memory));
   options.threads = taken.threads;
   options.batch_priority = taken.batch_priority != 0;
   if (taken.memory_budget_bytes != 0) options.memory_budget_bytes = taken.memory_budget_bytes;

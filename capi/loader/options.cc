@@ -2,8 +2,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
+#include "capi/call/cancel.h"
 #include "capi/call/guard.h"
 #include "capi/call/sized.h"
+#include "capi/loader/http_options.h"
 #include "capi/ops/ops.h"
 #include "capi/source/source.h"
 
@@ -33,6 +35,7 @@ absl::StatusOr<pipeline::OpenOptions> OpenOptionsOf(const mr_open_options* given
   mr_open_options taken;
   MILLRACE_RETURN_IF_ERROR(Take(given, "mr_open_options", taken));
   pipeline::OpenOptions options;
+  MILLRACE_ASSIGN_OR_RETURN(options.http, HttpOptionsOf(taken.http));
   options.rank = taken.rank;
   if (taken.world != 0) options.world = taken.world;
   if (taken.token != nullptr) {
@@ -50,6 +53,7 @@ absl::StatusOr<pipeline::OpenOptions> OpenOptionsOf(const mr_open_options* given
     options.index_progress = [call = taken.index_progress, user = taken.index_user](
                                  int64_t done, int64_t total) { call(user, done, total); };
   }
+  options.cancels = CancelsOf(taken.cancel);
   if (taken.push != nullptr) options.push = taken.push->source;
   if (taken.ops != nullptr) options.ops = taken.ops->table;
   if (taken.pinned != 0) options.pinned_for = taken.pinned_device;

@@ -3,6 +3,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "augment/image_recoder_words.h"
@@ -40,7 +41,7 @@ absl::Status TakeFiles(const mr_convert_options& taken, ConvertOptions& options)
     patterns.emplace_back(taken.files[i]);
   }
   if (!patterns.empty()) {
-    MILLRACE_ASSIGN_OR_RETURN(options.files, readers::ExpandFiles(patterns));
+    MILLRACE_ASSIGN_OR_RETURN(options.files, readers::ExpandFiles(patterns, options.cancels));
   }
   MILLRACE_ASSIGN_OR_RETURN(options.images, LocalPath(TextOf(taken.images)));
   MILLRACE_ASSIGN_OR_RETURN(options.labels, LocalPath(TextOf(taken.labels)));
@@ -143,9 +144,10 @@ void TakeCallbacks(const mr_convert_options& taken, ConvertOptions& options) {
 
 }  // namespace
 
-absl::StatusOr<ConvertOptions> ConvertOptionsOf(const mr_convert_options& taken) {
+absl::StatusOr<ConvertOptions> ConvertOptionsOf(const mr_convert_options& taken, Cancels cancels) {
   MILLRACE_RETURN_IF_ERROR(CheckGiven("mr_convert_options", {{"from", taken.from != nullptr}}));
   ConvertOptions options;
+  options.cancels = std::move(cancels);
   MILLRACE_RETURN_IF_ERROR(TakeFormats(taken, options));
   MILLRACE_RETURN_IF_ERROR(TakeFeatures(taken, options));
   MILLRACE_RETURN_IF_ERROR(TakeImages(taken, options));

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <new>
 #include <optional>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/host.h"
@@ -68,7 +69,35 @@ class PageableAllocator final : public HostAllocator {
   const std::optional<uint64_t> limit_ = ReadMemoryLimit();
 };
 
+class ProgramAllocator final : public HostAllocator {
+ public:
+  explicit ProgramAllocator(BatchMemory memory) : memory_(std::move(memory)) {}
+
+  absl::StatusOr<std::byte*> Allocate(size_t bytes) override {
+    void* const memory = memory_.alloc(bytes, kCacheLine);
+    if (memory == nullptr) {
+      return absl::ResourceExhaustedError(
+          absl::StrCat("the program has no memory for a slab of ", bytes, " B"));
+    }
+    if (reinterpret_cast<uintptr_t>(memory) % kCacheLine == 0) {
+      return static_cast<std::byte*>(memory);
+    }
+    memory_.free(memory, bytes);
+    return absl::FailedPreconditionError(absl::StrCat("the program's memory for a slab of ", bytes,
+                                                      " B is not aligned to ", kCacheLine));
+  }
+  void Free(std::byte* memory, size_t bytes) override { memory_.free(memory, bytes); }
+  std::string_view name() const override { return "program"; }
+
+ private:
+  const BatchMemory memory_;
+};
+
 }  // namespace
+
+std::shared_ptr<HostAllocator> MakeProgramAllocator(BatchMemory memory) {
+  return std::make_shared<ProgramAllocator>(std::move(memory));
+}
 
 std::shared_ptr<HostAllocator> MakePageableAllocator() {
   return std::make_shared<PageableAllocator>();
@@ -76,6 +105,7 @@ std::shared_ptr<HostAllocator> MakePageableAllocator() {
 
 std::shared_ptr<HostAllocator> MakeHostAllocator(const Context& context,
                                                  std::optional<int> pinned_for) {
+  if (context.batch_memory().alloc) return MakeProgramAllocator(context.batch_memory());
   if (!pinned_for.has_value()) return MakePageableAllocator();
   absl::StatusOr<std::shared_ptr<HostAllocator>> pinned = MakePinnedAllocator(*pinned_for);
   if (pinned.ok()) return *std::move(pinned);

@@ -22,7 +22,7 @@ class HostAllocator {
   virtual absl::StatusOr<std::byte*> Allocate(size_t bytes) = 0;
   // Gives back what Allocate returned for `bytes`.
   virtual void Free(std::byte* memory, size_t bytes) = 0;
-  // "pageable" or "pinned".
+  // "pageable", "pinned" or "program".
   virtual std::string_view name() const = 0;
 };
 
@@ -35,8 +35,11 @@ std::shared_ptr<HostAllocator> MakePageableAllocator();
 //   RESOURCE_EXHAUSTED, INTERNAL  the driver's error
 absl::StatusOr<std::shared_ptr<HostAllocator>> MakePinnedAllocator(int device);
 
-// Page-locked for the device `pinned_for`; pageable if that does not work, with the reason in the
-// log, or if it is unset.
+// The memory of the program, which `memory` says.
+std::shared_ptr<HostAllocator> MakeProgramAllocator(BatchMemory memory);
+
+// That of the context's batch_memory, if it is set; else page-locked for the device `pinned_for`;
+// pageable if that does not work, with the reason in the log, or if it is unset.
 std::shared_ptr<HostAllocator> MakeHostAllocator(const Context& context,
                                                  std::optional<int> pinned_for);
 

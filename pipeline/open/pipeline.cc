@@ -1,5 +1,7 @@
 #include "pipeline/pipeline.h"
 
+#include <atomic>
+#include <memory>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -31,6 +33,23 @@ absl::Status OpenOptions::Validate() const {
 
 namespace {
 
+// Opens the sources and looks through their records where the plan wants that. options.cancels is
+// not asked afterwards, though sources may ask as long as they live.
+absl::StatusOr<OpenedSources> OpenCancellable(const PhysicalPlan& plan, Context& context,
+                                              const OpenOptions& options) {
+  MILLRACE_RETURN_IF_ERROR(CheckGoesOn(options.cancels, "opening the plan was cancelled"));
+  OpenOptions opening = options;
+  const auto is_open = std::make_shared<std::atomic<bool>>(false);
+  if (options.cancels) {
+    opening.cancels = [is_open, cancels = options.cancels] { return !*is_open && cancels(); };
+  }
+  MILLRACE_ASSIGN_OR_RETURN(OpenedSources sources, OpenSources(plan, context, opening));
+  MILLRACE_RETURN_IF_ERROR(sources.Select(plan, context, opening));
+  MILLRACE_RETURN_IF_ERROR(sources.KeepLengths(plan, context, opening));
+  *is_open = true;
+  return sources;
+}
+
 absl::StatusOr<std::unique_ptr<Pipeline>> OpenPlan(const Plan& plan,
                                                    std::shared_ptr<Context> context,
                                                    const OpenOptions& options) {
@@ -39,9 +58,7 @@ absl::StatusOr<std::unique_ptr<Pipeline>> OpenPlan(const Plan& plan,
   OptimizerOptions optimizer;
   optimizer.custom = CustomOpsOf(options);
   MILLRACE_ASSIGN_OR_RETURN(PhysicalPlan physical, BuildPhysicalPlan(plan, optimizer));
-  MILLRACE_ASSIGN_OR_RETURN(OpenedSources sources, OpenSources(physical, *context, options));
-  MILLRACE_RETURN_IF_ERROR(sources.Select(physical, *context, options));
-  sources.KeepLengths(physical, *context, options);
+  MILLRACE_ASSIGN_OR_RETURN(OpenedSources sources, OpenCancellable(physical, *context, options));
   return OpenPhysical(std::move(physical), std::move(sources), std::move(context), options);
 }
 

@@ -21,9 +21,11 @@ absl::StatusOr<LengthTable> ScanLengths(const PhysicalPlan& scan,
 // Takes the lengths from the folder of indexes, or makes and keeps them; blocks meanwhile. Null
 // where the plan keeps none, or, with a warning in the log, where a read failed or the memory
 // budget has no room for them.
-std::shared_ptr<const LengthTable> OpenLengths(const PhysicalPlan& plan,
-                                               const readers::RecordSource& source,
-                                               Context& context, const OpenOptions& options);
+//   CANCELLED  options.cancels returned true
+absl::StatusOr<std::shared_ptr<const LengthTable>> OpenLengths(const PhysicalPlan& plan,
+                                                               const readers::RecordSource& source,
+                                                               Context& context,
+                                                               const OpenOptions& options);
 
 }  // namespace millrace::pipeline
 

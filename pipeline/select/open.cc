@@ -80,11 +80,12 @@ std::optional<Keys> MakeKeys(const PhysicalPlan& plan, const Kept& kept,
 class Keeper {
  public:
   Keeper(const PhysicalPlan& plan, Kept kept, const readers::RecordSource& source,
-         const std::string& folder)
+         const OpenOptions& options)
       : plan_(plan),
         kept_(std::move(kept)),
         source_(source),
-        folder_(folder),
+        folder_(options.index_folder),
+        cancels_(options.cancels),
         keys_(folder_.exists() ? MakeKeys(plan, kept_, source, /*now=*/false) : std::nullopt),
         file_(keys_ ? folder_.PathOf(keys_->file) : "") {}
 
@@ -96,7 +97,7 @@ class Keeper {
   // REQUIRES: Load gave bytes, or Lock was valid.
   const SelectionKey& content() const { return keys_->content; }
   // Not valid when nothing can be kept.
-  UniqueFd Lock() const { return keys_.has_value() ? folder_.Lock(file_) : UniqueFd(); }
+  UniqueFd Lock() const { return keys_.has_value() ? folder_.Lock(file_, cancels_) : UniqueFd(); }
   // Stores what `encode` makes of the key.
   template <typename Encode>
   absl::Status Keep(bool locked, const Encode& encode) const {
@@ -114,6 +115,7 @@ class Keeper {
   const Kept kept_;
   const readers::RecordSource& source_;
   const CacheFolder folder_;
+  const Cancels& cancels_;
   const std::optional<Keys> keys_;
   const std::string file_;
 };
@@ -198,7 +200,7 @@ absl::StatusOr<std::shared_ptr<const Selection>> OpenSelection(const PhysicalPla
         "a materialized filter keeps a bit for each of ", source.num_records(),
         " records: more than the ", context.memory_budget_bytes(), " B of the memory budget"));
   }
-  const Keeper keeper(plan, {plan.select->key, ".select"}, source, options.index_folder);
+  const Keeper keeper(plan, {plan.select->key, ".select"}, source, options);
   const uint64_t num_records = source.num_records();
   MILLRACE_ASSIGN_OR_RETURN(
       Selection selection,
@@ -212,11 +214,12 @@ absl::StatusOr<std::shared_ptr<const Selection>> OpenSelection(const PhysicalPla
   return std::make_shared<const Selection>(std::move(selection));
 }
 
-std::shared_ptr<const LengthTable> OpenLengths(const PhysicalPlan& plan,
-                                               const readers::RecordSource& source,
-                                               Context& context, const OpenOptions& options) {
+absl::StatusOr<std::shared_ptr<const LengthTable>> OpenLengths(const PhysicalPlan& plan,
+                                                               const readers::RecordSource& source,
+                                                               Context& context,
+                                                               const OpenOptions& options) {
   if (!plan.lengths.has_value()) return nullptr;
-  const auto warn = [&](const auto& why) {
+  const auto warn = [&](const auto& why) -> std::shared_ptr<const LengthTable> {
     context.Log(LogLevel::kWarning,
                 ToStd(absl::StrCat("stage \"", plan.batch.stage,
                                    "\": keep_lengths: the lengths are found out as if they were "
@@ -230,7 +233,7 @@ std::shared_ptr<const LengthTable> OpenLengths(const PhysicalPlan& plan,
   if (num_records > most / LengthTable::BytesOf(1, width)) {
     return warn(absl::StrCat("they would take more than ", most, " B of the memory budget"));
   }
-  const Keeper keeper(plan, {plan.lengths->key, ".lengths"}, source, options.index_folder);
+  const Keeper keeper(plan, {plan.lengths->key, ".lengths"}, source, options);
   absl::StatusOr<LengthTable> table = LoadOrMake<LengthTable>(
       keeper, LengthTable::FileBytes(num_records, width), "the lengths are", context,
       [&](const auto& bytes, const SelectionKey& key) {
@@ -240,6 +243,7 @@ std::shared_ptr<const LengthTable> OpenLengths(const PhysicalPlan& plan,
       [](const LengthTable& lengths, const SelectionKey& key) {
         return lengths.Encode(key.high, key.low);
       });
+  if (absl::IsCancelled(table.status())) return table.status();
   if (!table.ok()) return warn(table.status().message());
   return std::make_shared<const LengthTable>(*std::move(table));
 }

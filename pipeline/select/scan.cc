@@ -34,6 +34,7 @@ class Scan : public std::enable_shared_from_this<Scan> {
       : source_(source),
         context_(context),
         progress_(options.index_progress),
+        cancels_(options.cancels),
         seed_(plan.seed),
         num_records_(source.num_records()),
         max_runs_(options.cpu_budget > 0
@@ -91,6 +92,7 @@ class Scan : public std::enable_shared_from_this<Scan> {
   // The runs that may begin now; they count as under way.
   std::vector<Work> BeginLocked() MILLRACE_REQUIRES(mu_) {
     std::vector<Work> begun;
+    error_.Update(CheckGoesOn(cancels_, "looking through the records was cancelled"));
     while (error_.ok() && runs_ < max_runs_) {
       if (located_ == nullptr) located_ = LocateLocked();
       if (located_ == nullptr) break;
@@ -187,6 +189,7 @@ class Scan : public std::enable_shared_from_this<Scan> {
   const RecordSource& source_;
   Context& context_;
   const std::function<void(int64_t, int64_t)> progress_;
+  const Cancels cancels_;
   const uint64_t seed_;
   const uint64_t num_records_;
   const int max_runs_;

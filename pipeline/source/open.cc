@@ -367,9 +367,10 @@ absl::Status OpenedSources::Select(const PhysicalPlan& plan, Context& context,
   return absl::OkStatus();
 }
 
-void OpenedSources::KeepLengths(const PhysicalPlan& plan, Context& context,
-                                const OpenOptions& options) {
-  lengths = OpenLengths(plan, *source, context, options);
+absl::Status OpenedSources::KeepLengths(const PhysicalPlan& plan, Context& context,
+                                        const OpenOptions& options) {
+  MILLRACE_ASSIGN_OR_RETURN(lengths, OpenLengths(plan, *source, context, options));
+  return absl::OkStatus();
 }
 
 uint64_t OpenedSources::MemoryBytes() const {
@@ -404,10 +405,10 @@ absl::StatusOr<std::unique_ptr<RecordSource>> OpenFiles(const SourceSpec& spec,
   source.ignore_header_names = spec.ignore_header_names;
   MILLRACE_ASSIGN_OR_RETURN(source.compression, ParseCompression(spec.compression));
   MILLRACE_ASSIGN_OR_RETURN(std::vector<std::string> files,
-                            readers::ExpandFiles(spec.file_patterns));
+                            readers::ExpandFiles(spec.file_patterns, options.cancels));
   if (!spec.dali_index.empty()) {
     MILLRACE_ASSIGN_OR_RETURN(std::vector<std::string> indexes,
-                              readers::ExpandFiles(spec.dali_index));
+                              readers::ExpandFiles(spec.dali_index, options.cancels));
     MILLRACE_ASSIGN_OR_RETURN(source.dali_index,
                               readers::PairDaliIndexes(files, std::move(indexes)));
   }
@@ -428,12 +429,15 @@ absl::StatusOr<std::unique_ptr<RecordSource>> OpenFiles(const SourceSpec& spec,
     source.cache_bytes = static_cast<size_t>(context->memory_budget_bytes() / kCacheShare);
   }
   source.progress = options.index_progress;
+  source.cancels = options.cancels;
   return RecordSource::Open(std::move(files), source);
 }
 
-absl::StatusOr<std::unique_ptr<RecordSource>> OpenImages(const SourceSpec& spec, Context* context) {
+absl::StatusOr<std::unique_ptr<RecordSource>> OpenImages(const SourceSpec& spec, Context* context,
+                                                         const OpenOptions& options) {
   readers::ImageRecordOptions images{.max_record_bytes = spec.max_record_bytes};
   images.labels = {.label = spec.label, .classes = spec.classes, .strict = spec.strict};
+  images.labels.cancels = options.cancels;
   if (!spec.classes_file.empty()) {
     MILLRACE_ASSIGN_OR_RETURN(images.labels.classes, readers::ReadClassNames(spec.classes_file));
   }
@@ -467,7 +471,7 @@ absl::StatusOr<std::unique_ptr<RecordSource>> OpenByKind(const SourceSpec& spec,
     case SourceSpec::Kind::kMemory:
       return OpenMemory(spec, options);
     case SourceSpec::Kind::kImageFolder:
-      return OpenImages(spec, context);
+      return OpenImages(spec, context, options);
     case SourceSpec::Kind::kFiles:
     case SourceSpec::Kind::kPush:
       break;

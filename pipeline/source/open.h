@@ -29,7 +29,7 @@ struct OpenedSources {
   // Decides which records there are, if the plan selects any (OpenSelection).
   absl::Status Select(const PhysicalPlan& plan, Context& context, const OpenOptions& options);
   // Takes or makes the lengths, if the plan keeps them (OpenLengths).
-  void KeepLengths(const PhysicalPlan& plan, Context& context, const OpenOptions& options);
+  absl::Status KeepLengths(const PhysicalPlan& plan, Context& context, const OpenOptions& options);
   // The most bytes that the sources keep in memory as long as they live.
   uint64_t MemoryBytes() const;
   // A hash of the data that the stream is made of: of the source, and of the records selected.

@@ -185,13 +185,15 @@ PyObject* Convert(PyObject*, PyObject* positional, PyObject* keywords) {
     Arguments arguments(files, keywords);
     Told told(function, bad);
     Options& options = arguments.options();
+    Interruptible interruptible;
+    options.cancel = interruptible.cancel();
     options.user = &told;
     options.progress = Told::Tell;
     options.warn = Told::Warn;
     if (bad != Py_None) options.bad_record = Told::TellBad;
     mr_convert_report report = {};
     report.struct_size = sizeof report;
-    told.progress.Run([&] { return mr_convert(&options, &report); });
+    told.progress.Run(interruptible, [&] { return mr_convert(&options, &report); });
     Ref warnings = Checked(PyList_New(0));
     for (const std::string& warning : told.warnings) {
       CheckedZero(PyList_Append(warnings.get(), Text(warning).get()));

@@ -40,12 +40,7 @@ PyObject* Explain(PyObject*, PyObject* arguments, PyObject* keywords) {
     const mr_plan* const plan = open.plan();
     mr_context* const context = open.context();
     std::string text;
-    mr_error* error = nullptr;
-    {
-      const Unlocked unlocked;
-      error = mr_explain(plan, context, &open.options(), AppendTo, &text);
-    }
-    open.Check(error);
+    open.Run([&] { return mr_explain(plan, context, &open.options(), AppendTo, &text); });
     return Text(text);
   });
 }

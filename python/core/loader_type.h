@@ -184,12 +184,7 @@ class LoaderType {
       loader->ops = open.KeepOps().release();
       const mr_plan* const plan = open.plan();
       mr_context* const context = open.context();
-      mr_error* error = nullptr;
-      {
-        const Unlocked unlocked;
-        error = Calls::Open(plan, context, open, &loader->loader);
-      }
-      open.Check(error);
+      open.Run([&] { return Calls::Open(plan, context, open, &loader->loader); });
       return object;
     });
   }

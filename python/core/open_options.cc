@@ -27,7 +27,7 @@ OpenArguments::OpenArguments(PyObject* arguments, PyObject* keywords) {
                          "push",   "memory",       "ops",
                          "trim",   "readonly",     "pinned",
                          "device", "ring",         "max_device_bytes",
-                         nullptr};
+                         "http",   nullptr};
   options_.struct_size = sizeof options_;
   feed_options_.struct_size = sizeof feed_options_;
   long long max_device_bytes = 0;
@@ -37,13 +37,14 @@ OpenArguments::OpenArguments(PyObject* arguments, PyObject* keywords) {
   PyObject* index_folder = Py_None;
   PyObject* push = Py_None;
   PyObject* memory = Py_None;
+  PyObject* http = Py_None;
   int adapt = 1;
   if (!PyArg_ParseTupleAndKeywords(
-          arguments, keywords, "O|O$iiOOpiipOOOOOppiiiL", const_cast<char**>(names), &plan_,
+          arguments, keywords, "O|O$iiOOpiipOOOOOppiiiLO", const_cast<char**>(names), &plan_,
           &context_, &options_.rank, &options_.world, &token, &quarantine, &options_.force_resume,
           &options_.prefetch_batches, &options_.cpu_budget, &adapt, &index_folder, &progress_,
           &push, &memory, &ops_, &trim_, &readonly_, &pinned, &feed_options_.device,
-          &feed_options_.ring, &max_device_bytes)) {
+          &feed_options_.ring, &max_device_bytes, &http)) {
     throw Raised();
   }
   plan();
@@ -56,8 +57,10 @@ OpenArguments::OpenArguments(PyObject* arguments, PyObject* keywords) {
   options_.token_bytes = token_.size();
   options_.quarantine_file = TextOrNull(quarantine, quarantine_file_);
   options_.index_folder = TextOrNull(index_folder, index_folder_);
+  options_.cancel = interruptible_.cancel();
   if (push != Py_None) options_.push = PushOf(push);
   if (memory != Py_None) TakeMemory(memory);
+  if (http != Py_None) http_.Take(http);
   if (ops_ != Py_None) options_.ops = OpsOf(ops_);
   if (progress_ != Py_None) {
     options_.index_progress = Progress;
@@ -83,7 +86,7 @@ void OpenArguments::TakeMemory(PyObject* memory) {
   options_.num_memory = memory_.size();
 }
 
-// What the function raises is kept, and raised when the files are open.
+// What the function raises is kept, and ends the call.
 void OpenArguments::Progress(void* self, int64_t done_bytes, int64_t total_bytes) {
   auto& of = *static_cast<OpenArguments*>(self);
   const Locked locked;
@@ -94,10 +97,13 @@ void OpenArguments::Progress(void* self, int64_t done_bytes, int64_t total_bytes
   PyObject* error[3] = {};
   PyErr_Fetch(&error[0], &error[1], &error[2]);
   for (int i = 0; i < 3; ++i) of.progress_error_[i] = Ref(error[i]);
+  of.interruptible_.Cancel();
 }
 
-void OpenArguments::Check(mr_error* error) {
-  if (!progress_error_[0]) return python::Check(error);
+void OpenArguments::Run(const std::function<mr_error*()>& call) {
+  options_.http = http_.Give();
+  mr_error* const error = interruptible_.Run(call);
+  if (!progress_error_[0]) return Check(error);
   mr_error_free(error);
   PyErr_Restore(progress_error_[0].release(), progress_error_[1].release(),
                 progress_error_[2].release());

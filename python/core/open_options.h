@@ -1,9 +1,11 @@
 #ifndef MILLRACE_PYTHON_CORE_OPEN_OPTIONS_H_
 #define MILLRACE_PYTHON_CORE_OPEN_OPTIONS_H_
 
-#include <optional>
+#include <functional>
 
 #include "capi/millrace_device.h"
+#include "python/core/http_options.h"
+#include "python/core/interruptible.h"
 #include "python/core/object.h"
 
 namespace millrace::python {
@@ -26,9 +28,9 @@ class OpenArguments {
   // The objects that the loader uses as long as it lives; None where there are none.
   Ref KeepContext() const { return Ref::Borrow(context_); }
   Ref KeepOps() const { return Ref::Borrow(ops_); }
-  // Throws what the function that shows the progress of indexing raised, else the exception of an
-  // error, which is freed.
-  void Check(mr_error* error);
+  // Runs a call that opens files with these options, which Ctrl-C ends. Throws what was raised
+  // meanwhile, or the exception of its error.
+  void Run(const std::function<mr_error*()>& call);
 
  private:
   static void Progress(void* self, int64_t done_bytes, int64_t total_bytes);
@@ -41,6 +43,8 @@ class OpenArguments {
   PyObject* ops_ = Py_None;
   PyObject* progress_ = Py_None;
   Ref progress_error_[3];  // as PyErr_Fetch gives it
+  HttpArguments http_;
+  Interruptible interruptible_;
   int trim_ = 0;
   int readonly_ = 0;
   std::string token_, quarantine_file_, index_folder_;

@@ -9,6 +9,7 @@ int32_t Progress::Tell(void* self, int64_t done, int64_t total) {
   progress.done_ = done;
   progress.total_ = total;
   if (progress.is_raised_) return 1;
+  if (total == 0) return 0;  // there is nothing to tell yet
   const Clock::time_point now = Clock::now();
   if (now < progress.next_) return 0;
   progress.next_ = now + std::chrono::milliseconds(100);

@@ -4,6 +4,7 @@
 #include <chrono>
 
 #include "capi/millrace.h"
+#include "python/core/interruptible.h"
 #include "python/core/lock.h"
 #include "python/core/object.h"
 
@@ -29,6 +30,12 @@ class Progress {
       error = work();
     }
     End(error);
+  }
+
+  // The same in a thread of its own, so that Ctrl-C ends the work also where it does not call Tell.
+  template <typename Work>
+  void Run(Interruptible& interruptible, const Work& work) {
+    End(interruptible.Run(work));
   }
 
   // An mr_progress, whose user is a Progress.

@@ -26,6 +26,7 @@ import enum
 import os
 from typing import TYPE_CHECKING, Iterable, Mapping
 
+from ._keywords import suggest_in_methods
 from ._values import CLASSES, SCHEMA, Message, schema_of
 
 if TYPE_CHECKING:
@@ -67,6 +68,8 @@ BATCHES = {batches}
 {schema}
 SCHEMA.update((name, schema_of(text)) for name, text in _SCHEMA.items())
 CLASSES.update({known})
+for _class in (StageMethods, {messages}):
+    suggest_in_methods(_class)
 '''
 
 SOURCES_MODULE = '''\
@@ -77,12 +80,16 @@ from __future__ import annotations
 import os
 from typing import Iterable
 
+from ._keywords import suggest_in_module
 from .plan import Plan
 
 __all__ = {names}
 
 
 {functions}
+
+
+suggest_in_module(globals(), __name__)
 '''
 
 # Sources of records that the program has, for which the package has functions of its own.
@@ -183,6 +190,7 @@ def stages_module(read):
         batches=repr(tuple(batches)).replace("'", '"'),
         schema=table("_SCHEMA", [(message.name, schema_words(message))
                                  for message in [*read.messages.values(), pipeline]]),
+        messages=", ".join(message.name for message in nested),
         known="{\n" + "".join(f'    "{name}": {name},\n' for name in known) + "}")
 
 

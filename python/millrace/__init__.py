@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from . import _built  # noqa: F401  first: it says if the module in C++ is not there
 from . import _core, recipes, testing
 from ._files import get_include, get_library
 from ._sources import *
@@ -28,6 +29,7 @@ from .context import Context, default_context
 from .device import DeviceBatch, DeviceLoader
 from .errors import *
 from .gradients import Outcome, Reducer
+from .http import HttpOptions
 from .launcher import Launcher, detect_launcher
 from .loader import Field, Loader
 from .ops import BatchOp, BatchRows, FieldSpec, Rows, RunOp, batch_op, field, op
@@ -48,8 +50,8 @@ __version__: str = _core.version()
 
 __all__ = [
     "Batch", "BatchOp", "BatchRows", "Communicator", "Context", "ConvertReport", "DeviceBatch",
-    "DeviceLoader", "Field", "FieldSpec", "Launcher", "Loader", "Memory", "Outcome", "Plan",
-    "PushSource", "Reducer", "Rows", "RunOp", "TFRecordWriter", "batch_op", "convert",
+    "DeviceLoader", "Field", "FieldSpec", "HttpOptions", "Launcher", "Loader", "Memory", "Outcome",
+    "Plan", "PushSource", "Reducer", "Rows", "RunOp", "TFRecordWriter", "batch_op", "convert",
     "default_communicator", "default_context", "detect_launcher", "field", "get_include",
     "get_library", "load", "memory", "op", "push", "recipes", "testing",
 ]

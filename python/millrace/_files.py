@@ -9,7 +9,7 @@ _FOLDER = os.path.dirname(os.path.abspath(__file__))
 
 
 def get_include() -> str:
-    """Returns the folder of millrace.h, millrace_device.h and millrace_collectives.h."""
+    """Returns the folder of millrace.h and the headers beside it."""
     return os.path.join(_FOLDER, "include")
 
 

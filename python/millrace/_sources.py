@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import Iterable
 
+from ._keywords import suggest_in_module
 from .plan import Plan
 
 __all__ = [
@@ -207,3 +208,6 @@ def zip(*input: Plan, field: Iterable[str] | str, stage: str | None = None) -> P
       stage: The stage's name. Default: the op's.
     """
     return Plan()._then("zip", stage, {"input": input, "field": field})
+
+
+suggest_in_module(globals(), __name__)

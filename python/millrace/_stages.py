@@ -6,6 +6,7 @@ import enum
 import os
 from typing import TYPE_CHECKING, Iterable, Mapping
 
+from ._keywords import suggest_in_methods
 from ._values import CLASSES, SCHEMA, Message, schema_of
 
 if TYPE_CHECKING:
@@ -1404,3 +1405,5 @@ CLASSES.update({
     "Padding": Padding,
     "DataType": DataType,
 })
+for _class in (StageMethods, OnDamage, FeatureList, Feature, Boxes, Padding):
+    suggest_in_methods(_class)

@@ -15,6 +15,7 @@ from millrace._progress import Progress, Shown
 from millrace.batch import Batch
 from millrace.context import Context, default_context, log
 from millrace.errors import FailedPrecondition, OutOfRange, PlanError
+from millrace.http import HttpOptions
 from millrace.launcher import Launcher, detect_launcher
 from millrace.ops import table_of
 
@@ -55,6 +56,7 @@ class Loader:
     index_folder: the folder of indexes; None: the cache folder.
     progress: is called with (done bytes, total bytes) while files are indexed. True shows a bar of
         tqdm, if it is installed.
+    http: how files behind URLs are read; None: by the defaults.
     writable: False if arrays are read-only.
     pinned: CUDA's number of the device that copies batches while the host works on: they lie in
         page-locked memory then, and must live until such a copy is over. True: device 0; for torch,
@@ -70,7 +72,8 @@ class Loader:
                  context: Optional[Context] = None, quarantine: Union[None, str, os.PathLike[str]] = None,
                  prefetch: Optional[int] = None, cpu_budget: Optional[int] = None,
                  index_folder: Union[None, str, os.PathLike[str]] = None,
-                 progress: Progress = None, writable: bool = True,
+                 progress: Progress = None, http: Optional[HttpOptions] = None,
+                 writable: bool = True,
                  pinned: Union[bool, int] = False, repeat: bool = True) -> None:
         if last not in ("pad", "trim"):
             raise ValueError(
@@ -92,7 +95,8 @@ class Loader:
         self._options: Dict[str, Any] = {
             "quarantine": None if quarantine is None else os.fspath(quarantine),
             "prefetch": prefetch or 0, "cpu_budget": cpu_budget or 0,
-            "index_folder": None if index_folder is None else os.fspath(index_folder)}
+            "index_folder": None if index_folder is None else os.fspath(index_folder),
+            "http": None if http is None else http.core()}
         self._core: Any = None
         self._pid = 0
         self.launcher: Optional[Launcher] = None
@@ -408,6 +412,8 @@ def _repeated(plan: Plan) -> Plan:
 def explain(plan: Plan, context: Optional[Context], rank: int, world: int, **options: Any) -> str:
     """Returns the text of `millrace explain` (Plan.explain)."""
     attached = plan._attached
+    if isinstance(options.get("http"), HttpOptions):
+        options["http"] = options["http"].core()
     return _core.explain(
         plan.core(), (context or default_context())._core, rank=rank, world=world,
         push=attached.push, memory=attached.memory or None, ops=table_of(attached.ops), **options)

@@ -27,7 +27,7 @@ absl::StatusOr<std::unique_ptr<BadRecords>> BadRecords::Open(const ConvertOption
 }
 
 absl::Status BadRecords::Add(const absl::Status& error) {
-  if (absl::IsResourceExhausted(error)) return error;
+  if (absl::IsResourceExhausted(error) || absl::IsCancelled(error)) return error;
   ++count_;
   if (first_.ok()) first_ = error;
   if (options_.tell_bad) options_.tell_bad(error);

@@ -47,6 +47,7 @@ class Conversion {
                         .num_shards = options_.num_shards,
                         .extension = Extension(),
                         .overwrite = options_.overwrite};
+    MILLRACE_RETURN_IF_ERROR(internal::CheckGoesOn(options_));
     MILLRACE_RETURN_IF_ERROR(ShardSet::Check(set));
     MILLRACE_ASSIGN_OR_RETURN(bad_, BadRecords::Open(options_));
     MILLRACE_RETURN_IF_ERROR(Open());
@@ -120,11 +121,12 @@ class Conversion {
       return output_->Encode(std::move(record), 0).status();
     };
     const auto refuse = [&](const absl::Status& error) -> absl::Status {
-      if (absl::IsResourceExhausted(error)) return error;
+      if (absl::IsResourceExhausted(error) || absl::IsCancelled(error)) return error;
       errors.push_back(error);
       return absl::OkStatus();
     };
     for (uint64_t record = 0; record < std::min(total_, BadRecords::kMostAtFirst); ++record) {
+      MILLRACE_RETURN_IF_ERROR(internal::CheckGoesOn(options_));
       MILLRACE_ASSIGN_OR_RETURN(const auto fetched, input.Fetch({record}));
       MILLRACE_RETURN_IF_ERROR(fetched->ForEach(begin, refuse));
       if (errors.size() <= record) return absl::OkStatus();

@@ -43,7 +43,8 @@ absl::StatusOr<OpenedImages> OpenSource(const ConvertOptions& options) {
   std::error_code error;
   const bool is_folder = fs::is_directory(options.images, error);
   if (error) return ErrnoStatus(error.value(), "stat", options.images);
-  const ImageLabelOptions labels{options.label, options.classes, options.strict, options.warn};
+  const ImageLabelOptions labels{options.label, options.classes, options.strict, options.warn,
+                                 options.cancels};
   if (is_folder) {
     MILLRACE_ASSIGN_OR_RETURN(opened.source, OpenImageFolder(options.images, labels));
     return opened;

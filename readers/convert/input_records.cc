@@ -247,6 +247,7 @@ absl::StatusOr<std::unique_ptr<ConvertInput>> OpenRecordInput(const ConvertOptio
   source.index_folder = options.index_folder;
   source.progress = options.index_progress;
   source.threads = options.threads;
+  source.cancels = options.cancels;
   if (options.shuffle_seed.has_value()) {
     source.window_records = UINT64_MAX;
     source.cache_bytes = std::min(kMaxCacheBytes, static_cast<size_t>(options.max_memory_bytes));

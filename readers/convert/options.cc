@@ -206,8 +206,7 @@ bool internal::LooksAtImages(const ConvertOptions& options) {
 }
 
 absl::Status internal::CheckGoesOn(const ConvertOptions& options) {
-  if (!options.cancels || !options.cancels()) return absl::OkStatus();
-  return absl::CancelledError("the conversion was cancelled");
+  return millrace::CheckGoesOn(options.cancels, "the conversion was cancelled");
 }
 
 std::string_view ConvertFormatName(ConvertFormat format) {

@@ -4,9 +4,11 @@
 #include <sys/file.h>
 
 #include <cerrno>
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <string_view>
+#include <thread>
 
 #include "base/atomic_file.h"
 #include "base/status.h"
@@ -21,6 +23,18 @@ std::string DefaultFolder() {
   const char* home = std::getenv("HOME");
   if (home != nullptr && home[0] == '/') return std::string(home) + "/.cache/millrace";
   return "";
+}
+
+// Waits for the lock of a file; the system does not ask anybody meanwhile.
+bool TakeLock(int fd, const Cancels& cancels) {
+  constexpr std::chrono::milliseconds kAskTime{20};
+  const int operation = cancels ? LOCK_EX | LOCK_NB : LOCK_EX;
+  while (::flock(fd, operation) != 0) {
+    if (errno == EINTR) continue;
+    if (errno != EWOULDBLOCK || cancels()) return false;
+    std::this_thread::sleep_for(kAskTime);
+  }
+  return true;
 }
 
 // Whether a file of that name may be one of ours: 32 hex digits, and what it is.
@@ -44,16 +58,11 @@ std::optional<std::vector<std::byte>> CacheFolder::Load(const std::string& path,
   return bytes;
 }
 
-UniqueFd CacheFolder::Lock(const std::string& path) const {
+UniqueFd CacheFolder::Lock(const std::string& path, const Cancels& cancels) const {
   std::error_code error;
   std::filesystem::create_directories(folder_, error);
   UniqueFd fd(::open((path + ".lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
-  if (!fd.valid()) return fd;
-  int result = 0;
-  do {
-    result = ::flock(fd.get(), LOCK_EX);
-  } while (result != 0 && errno == EINTR);
-  if (result != 0) fd.Reset();
+  if (fd.valid() && !TakeLock(fd.get(), cancels)) fd.Reset();
   return fd;
 }
 

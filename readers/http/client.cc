@@ -27,9 +27,10 @@ using Multi = std::unique_ptr<CURLM, decltype(Libcurl::multi_cleanup)>;
 // The client's thread and what it shares with the others.
 class HttpClient::Loop {
  public:
-  Loop(const Libcurl& curl, const HttpOptions& options, Multi multi)
+  Loop(const Libcurl& curl, const HttpOptions& options, Cancels cancels, Multi multi)
       : curl_(curl),
         options_(options),
+        cancels_(std::move(cancels)),
         pid_(getpid()),
         multi_(std::move(multi)),
         random_(std::random_device()()) {
@@ -60,9 +61,11 @@ class HttpClient::Loop {
  private:
   using Transfers = std::vector<std::unique_ptr<HttpTransfer>>;
   static constexpr std::chrono::milliseconds kConnectTime{8};
+  static constexpr std::chrono::milliseconds kAskTime{50};
 
   void Run() {
     while (TakeAdded()) {
+      if (HasRequests() && cancels_ && cancels_()) CancelAll("the requests were cancelled");
       StartDue(Clock::now());
       int running = 0;
       curl_.multi_perform(multi_.get(), &running);
@@ -70,8 +73,10 @@ class HttpClient::Loop {
       DropStalled(Clock::now());
       curl_.multi_poll(multi_.get(), nullptr, 0, MillisecondsToWait(Clock::now()), nullptr);
     }
-    CancelAll();
+    CancelAll("the HTTP client ends");
   }
+
+  bool HasRequests() const { return !waiting_.empty() || !delayed_.empty() || !active_.empty(); }
 
   // False when the client ends.
   bool TakeAdded() {
@@ -150,6 +155,7 @@ class HttpClient::Loop {
 
   int MillisecondsToWait(Clock::time_point now) const {
     Clock::time_point until = now + std::chrono::hours(1);
+    if (cancels_ && HasRequests()) until = now + kAskTime;
     for (const auto& transfer : active_) until = std::min(until, transfer->stall_check());
     if (HasRoom(now)) {
       if (!waiting_.empty()) return 0;
@@ -161,7 +167,7 @@ class HttpClient::Loop {
     return static_cast<int>(std::max<int64_t>(wait, 0));
   }
 
-  void CancelAll() {
+  void CancelAll(const char* message) {
     for (const auto& transfer : active_) {
       curl_.multi_remove_handle(multi_.get(), transfer->handle());
     }
@@ -173,12 +179,13 @@ class HttpClient::Loop {
     std::ranges::move(waiting_, std::back_inserter(all));
     waiting_.clear();
     for (const auto& transfer : all) {
-      transfer->Complete(absl::CancelledError("the HTTP client ends"));
+      transfer->Complete(absl::CancelledError(message));
     }
   }
 
   const Libcurl& curl_;
   const HttpOptions options_;
+  const Cancels cancels_;
   const pid_t pid_;
   const Multi multi_;  // of the thread; others only wake it
 
@@ -201,13 +208,14 @@ HttpClient::~HttpClient() {
   if (!loop_->in_this_process()) static_cast<void>(loop_.release());
 }
 
-absl::StatusOr<std::unique_ptr<HttpClient>> HttpClient::Make(const HttpOptions& options) {
+absl::StatusOr<std::unique_ptr<HttpClient>> HttpClient::Make(const HttpOptions& options,
+                                                             Cancels cancels) {
   MILLRACE_ASSIGN_OR_RETURN(const Libcurl* const curl, SystemLibcurl());
   Multi multi(curl->multi_init(), curl->multi_cleanup);
   if (multi == nullptr) return absl::ResourceExhaustedError("no memory for HTTP");
   try {
-    return std::unique_ptr<HttpClient>(
-        new HttpClient(std::make_unique<Loop>(*curl, options, std::move(multi))));
+    return std::unique_ptr<HttpClient>(new HttpClient(
+        std::make_unique<Loop>(*curl, options, std::move(cancels), std::move(multi))));
   } catch (const std::system_error&) {
     return absl::ResourceExhaustedError("the system has no thread to give for HTTP");
   }

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "base/cancels.h"
 #include "readers/http/head.h"
 #include "readers/http_options.h"
 
@@ -33,9 +34,11 @@ class HttpClient {
  public:
   using Done = std::function<void(absl::StatusOr<HttpFacts>)>;
 
+  // `cancels` is asked by the client's thread while there are requests.
   //   RESOURCE_EXHAUSTED   no thread, or no memory
   //   FAILED_PRECONDITION  libcurl is not installed, or too old
-  static absl::StatusOr<std::unique_ptr<HttpClient>> Make(const HttpOptions& options);
+  static absl::StatusOr<std::unique_ptr<HttpClient>> Make(const HttpOptions& options,
+                                                          Cancels cancels = {});
   // Requests that are not done end as CANCELLED. In a forked child it waits for nothing.
   ~HttpClient();
   HttpClient(const HttpClient&) = delete;
@@ -45,7 +48,7 @@ class HttpClient {
   //   value              `out` is full (a request that finds out: it may be not)
   //   UNAVAILABLE        attempts or time ran out; the message says how many and why
   //   DEADLINE_EXCEEDED  the same, and the last attempt stalled
-  //   CANCELLED          the client ends
+  //   CANCELLED          the client ends, or `cancels` has returned true
   //   the errors of JudgeHead
   void Fetch(HttpRange range, Done done);
 

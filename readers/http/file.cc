@@ -185,10 +185,11 @@ HttpFiles::HttpFiles(const HttpOptions& options)
       max_blocks_(std::max(options.cache_bytes / options.block_bytes, kFewestBlocks)),
       expected_(std::make_unique<ExpectedReads>(options.block_bytes)) {}
 
-absl::StatusOr<std::shared_ptr<HttpFiles>> HttpFiles::Make(const HttpOptions& options) {
+absl::StatusOr<std::shared_ptr<HttpFiles>> HttpFiles::Make(const HttpOptions& options,
+                                                           Cancels cancels) {
   MILLRACE_RETURN_IF_ERROR(options.Validate());
   const std::shared_ptr<HttpFiles> files(new HttpFiles(options));
-  MILLRACE_ASSIGN_OR_RETURN(files->client_, HttpClient::Make(options));
+  MILLRACE_ASSIGN_OR_RETURN(files->client_, HttpClient::Make(options, std::move(cancels)));
   return files;
 }
 

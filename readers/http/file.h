@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "base/cancels.h"
 #include "base/io.h"
 #include "base/mutex.h"
 #include "readers/container/record_index.h"
@@ -44,9 +45,11 @@ class HttpFiles : public std::enable_shared_from_this<HttpFiles> {
     ShardStamp stamp;  // the version that is read; vouches() if the server names one
   };
 
+  // Requests are CANCELLED once `cancels`, which is asked while there are any, returns true.
   //   INVALID_ARGUMENT    options out of range
   //   RESOURCE_EXHAUSTED  no thread, or no memory
-  static absl::StatusOr<std::shared_ptr<HttpFiles>> Make(const HttpOptions& options);
+  static absl::StatusOr<std::shared_ptr<HttpFiles>> Make(const HttpOptions& options,
+                                                         Cancels cancels = {});
 
   // Opens each URL with one small request; blocks.
   //   FAILED_PRECONDITION  a server has no ranges, and the file is longer than a block

@@ -51,7 +51,8 @@ bool LooksLikeImage(const std::string& path) {
 
 class FolderWalk {
  public:
-  explicit FolderWalk(std::string root) : root_(std::move(root)) {}
+  FolderWalk(std::string root, const Cancels& cancels)
+      : root_(std::move(root)), cancels_(cancels) {}
 
   absl::StatusOr<ImageListing> Run() {
     MILLRACE_RETURN_IF_ERROR(Enter(""));
@@ -81,6 +82,7 @@ class FolderWalk {
     fs::directory_iterator it(self.path, error);
     for (; !error && it != fs::directory_iterator(); it.increment(error)) {
       std::string name = it->path().filename().string();
+      MILLRACE_RETURN_IF_ERROR(CheckListing(cancels_));
       if (IsHiddenName(name)) continue;
       MILLRACE_RETURN_IF_ERROR(Take(*it, path.empty() ? name : path + "/" + name, &folders));
     }
@@ -143,6 +145,7 @@ class FolderWalk {
   }
 
   const std::string root_;
+  const Cancels& cancels_;
   std::vector<Folder> above_;  // the one that is being read
   ImageListing listing_;
 };
@@ -176,7 +179,13 @@ bool IsImagePath(std::string_view path) {
   return KindOfName(path) == ImageName::kRead && !IsHiddenPath(path);
 }
 
-absl::StatusOr<ImageListing> ListImages(const std::string& root) { return FolderWalk(root).Run(); }
+absl::StatusOr<ImageListing> ListImages(const std::string& root, const Cancels& cancels) {
+  return FolderWalk(root, cancels).Run();
+}
+
+absl::Status CheckListing(const Cancels& cancels) {
+  return CheckGoesOn(cancels, "listing the images was cancelled");
+}
 
 std::string PathIn(const std::string& folder, const std::string& name) {
   return absl::StrCat(folder, folder.ends_with('/') ? "" : "/", name);

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "base/cancels.h"
 
 // The files of a folder or tar that are images, and those that are images to everybody else.
 
@@ -47,8 +48,12 @@ struct ImageListing {
 //   FAILED_PRECONDITION  a link leads to a folder above it; names the link
 //   NOT_FOUND            no such folder; or a link at the first level, where it may be a class,
 //                        leads to nothing
+//   CANCELLED            `cancels` returned true
 //   other                a folder cannot be listed
-absl::StatusOr<ImageListing> ListImages(const std::string& root);
+absl::StatusOr<ImageListing> ListImages(const std::string& root, const Cancels& cancels = {});
+
+// CANCELLED if `cancels` returns true.
+absl::Status CheckListing(const Cancels& cancels);
 
 // "a, b, c"; of many names the first ten and how many more there are.
 std::string FirstNames(const std::vector<std::string>& names);

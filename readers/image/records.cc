@@ -95,7 +95,8 @@ uint64_t AddImage(uint64_t fingerprint, const std::string& path, uint64_t size, 
 absl::StatusOr<std::unique_ptr<RecordSource>> OpenImageRecords(const std::string& name,
                                                                const ImageRecordOptions& options) {
   MILLRACE_ASSIGN_OR_RETURN(const std::string folder, LocalPath(name));
-  MILLRACE_ASSIGN_OR_RETURN(internal::ImageListing listing, internal::ListImages(folder));
+  MILLRACE_ASSIGN_OR_RETURN(internal::ImageListing listing,
+                            internal::ListImages(folder, options.labels.cancels));
   MILLRACE_ASSIGN_OR_RETURN(internal::PathLabels labels,
                             internal::LabelImages(listing, options.labels, folder));
   std::vector<std::string> files = std::move(listing.paths);
@@ -105,6 +106,7 @@ absl::StatusOr<std::unique_ptr<RecordSource>> OpenImageRecords(const std::string
   for (std::string& file : files) {
     const std::string path = std::move(file);
     file = absl::StrCat(folder, folder.ends_with('/') ? "" : "/", path);
+    MILLRACE_RETURN_IF_ERROR(internal::CheckListing(options.labels.cancels));
     MILLRACE_ASSIGN_OR_RETURN(const ShardStamp stamp, StampOf(file));
     if (stamp.file_size > options.max_record_bytes) {
       return DamagedRecord(file, RecordRef(), RecordErrorReason::kAbsurdLength,

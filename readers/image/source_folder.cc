@@ -80,7 +80,8 @@ class FolderSource final : public ImageSource {
 absl::StatusOr<std::unique_ptr<ImageSource>> OpenImageFolder(const std::string& name,
                                                              const ImageLabelOptions& options) {
   MILLRACE_ASSIGN_OR_RETURN(const std::string path, LocalPath(name));
-  MILLRACE_ASSIGN_OR_RETURN(internal::ImageListing listing, internal::ListImages(path));
+  MILLRACE_ASSIGN_OR_RETURN(internal::ImageListing listing,
+                            internal::ListImages(path, options.cancels));
   MILLRACE_ASSIGN_OR_RETURN(internal::PathLabels labels,
                             internal::LabelImages(listing, options, path));
   return std::make_unique<FolderSource>(path, std::move(listing.paths), std::move(labels));

@@ -197,9 +197,10 @@ class TarSource final : public ImageSource {
   }
 
   // An error that Read gives a RecordError is kept for it.
-  absl::Status LoadAll() {
+  absl::Status LoadAll(const Cancels& cancels) {
     std::vector<absl::StatusOr<std::string>> images;
     for (uint64_t i = 0; i < num_images(); ++i) {
+      MILLRACE_RETURN_IF_ERROR(internal::CheckListing(cancels));
       absl::StatusOr<std::string> bytes = Stream(i);
       if (!bytes.ok() && !absl::IsInvalidArgument(bytes.status())) return bytes.status();
       images.push_back(std::move(bytes));
@@ -320,6 +321,7 @@ absl::StatusOr<std::unique_ptr<ImageSource>> OpenImageTar(const std::string& pat
   for (;;) {
     MILLRACE_ASSIGN_OR_RETURN(const bool more, reader->Next());
     if (!more) break;
+    MILLRACE_RETURN_IF_ERROR(internal::CheckListing(options.labels.cancels));
     entries.Add(*reader);
     if (!reader->is_image()) continue;
     const int64_t size = std::clamp<int64_t>(reader->size(), 0, internal::kMaxImageBytes);
@@ -335,7 +337,9 @@ absl::StatusOr<std::unique_ptr<ImageSource>> OpenImageTar(const std::string& pat
         " allowed for reading a tar in another order; extract it, or keep its order"));
   }
   auto source = std::make_unique<TarSource>(path, std::move(images), std::move(labels));
-  if (options.random_access) MILLRACE_RETURN_IF_ERROR(source->LoadAll());
+  if (options.random_access) {
+    MILLRACE_RETURN_IF_ERROR(source->LoadAll(options.labels.cancels));
+  }
   return source;
 }
 

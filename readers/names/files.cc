@@ -101,8 +101,27 @@ absl::Status NothingMatches(const std::string& pattern) {
 // The error of a folder that this thread's glob could not read to its end, else 0. glob itself
 // takes such an error for the end, and would leave out the names behind it.
 thread_local int unread_error = 0;
+// Whether this thread's ExpandFiles is to end; null outside of one.
+thread_local const Cancels* cancels_of_call = nullptr;
+
+class CallCancels {
+ public:
+  explicit CallCancels(const Cancels& cancels) { cancels_of_call = &cancels; }
+  CallCancels(const CallCancels&) = delete;
+  CallCancels& operator=(const CallCancels&) = delete;
+  ~CallCancels() { cancels_of_call = nullptr; }
+};
+
+absl::Status CheckGoesOn() {
+  if (cancels_of_call == nullptr) return absl::OkStatus();
+  return millrace::CheckGoesOn(*cancels_of_call, "listing the files was cancelled");
+}
 
 dirent* ReadEntry(void* folder) {
+  if (!CheckGoesOn().ok()) {
+    unread_error = ECANCELED;
+    return nullptr;
+  }
   errno = 0;
   dirent* const entry = ::readdir(static_cast<DIR*>(folder));
   if (entry == nullptr && errno != 0) unread_error = errno;
@@ -167,6 +186,7 @@ absl::Status CheckPlainParts(const std::string& pattern) {
 
 // Appends what a name, a shard spec or a glob pattern stands for, folders left out.
 absl::Status ExpandOne(const std::string& pattern, std::vector<std::string>& files) {
+  MILLRACE_RETURN_IF_ERROR(CheckGoesOn());
   if (IsFile(pattern)) {  // also names with [ or * in them
     files.push_back(pattern);
     return absl::OkStatus();
@@ -227,8 +247,10 @@ absl::Status WhyUnseen(const std::string& path) {
 
 }  // namespace internal
 
-absl::StatusOr<std::vector<std::string>> ExpandFiles(std::span<const std::string> patterns) {
+absl::StatusOr<std::vector<std::string>> ExpandFiles(std::span<const std::string> patterns,
+                                                     const Cancels& cancels) {
   if (patterns.empty()) return absl::InvalidArgumentError("no file pattern was given");
+  const CallCancels call(cancels);
   std::vector<std::string> files;
   for (const std::string& pattern : patterns) {
     const bool is_list = pattern.starts_with(internal::kListPrefix) && !IsFile(pattern);

@@ -25,8 +25,8 @@ bool IsNormal(std::string_view path) {
 
 }  // namespace
 
-IndexCache::IndexCache(const std::string& folder)
-    : folder_(folder), current_folder_(CurrentFolder()) {}
+IndexCache::IndexCache(const std::string& folder, Cancels cancels)
+    : folder_(folder), cancels_(std::move(cancels)), current_folder_(CurrentFolder()) {}
 
 std::optional<IndexKey> IndexCache::KeyOf(const IndexedShard& shard) const {
   const auto key = [&](const std::string& absolute_path) {
@@ -65,7 +65,7 @@ absl::StatusOr<ShardIndex> IndexCache::FindOrBuild(const IndexedShard& shard,
   if (auto index = find()) return *std::move(index);
 
   const std::string file = folder_.PathOf(IndexName(*key));
-  const UniqueFd lock = folder_.Lock(file);
+  const UniqueFd lock = folder_.Lock(file, cancels_);
   if (lock.valid()) {  // the process that held it may have built the index meanwhile
     if (auto index = find()) return *std::move(index);
   }
@@ -95,7 +95,7 @@ absl::StatusOr<AccessPoints> IndexCache::FindOrMakePoints(const IndexedShard& sh
   };
   if (auto points = find(); points.ok()) return points;
 
-  const UniqueFd lock = folder_.Lock(file);
+  const UniqueFd lock = folder_.Lock(file, cancels_);
   if (lock.valid()) {  // the process that held it may have made them meanwhile
     if (auto points = find(); points.ok()) return points;
   }

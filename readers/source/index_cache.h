@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "base/cancels.h"
 #include "readers/cache_folder.h"
 #include "readers/container/index_memory.h"
 #include "readers/container/record_index.h"
@@ -38,7 +39,8 @@ class IndexCache {
   using Build = std::function<absl::StatusOr<ShardIndex>()>;
 
   // `folder` as CacheFolder takes it; where there is none, nothing is kept.
-  explicit IndexCache(const std::string& folder);
+  // `cancels` ends a wait for another process that makes an index.
+  explicit IndexCache(const std::string& folder, Cancels cancels = {});
 
   // A kept index that is on its way from the disk.
   struct Opened {
@@ -80,6 +82,7 @@ class IndexCache {
                     std::span<const std::byte> bytes);
 
   const CacheFolder folder_;
+  const Cancels cancels_;
   const std::filesystem::path current_folder_;  // where relative paths begin; empty: it is gone
   mutable std::once_flag cleared_;
 };

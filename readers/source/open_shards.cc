@@ -17,6 +17,7 @@
 #include "readers/damage/parts.h"
 #include "readers/damage/tfrecord.h"
 #include "readers/file/block_cache.h"
+#include "readers/file/cancellable_file.h"
 #include "readers/file/index_key.h"
 #include "readers/http/file.h"
 #include "readers/http/open_files.h"
@@ -52,7 +53,7 @@ class Opener {
       : files_(files),
         container_(container),
         options_(options),
-        cache_(options.index_folder),
+        cache_(options.index_folder, options.cancels),
         open_files_(std::make_shared<OpenFiles>(OpenFiles::DefaultMaxOpen(), options.access)),
         spans_(std::make_shared<SpanCache>(kSpanCacheBytes)),
         urls_(files.size()),
@@ -97,7 +98,7 @@ class Opener {
     HttpOptions http = options_.http;
     if (options_.cache_bytes > 0)
       http.cache_bytes = std::min(http.cache_bytes, options_.cache_bytes);
-    MILLRACE_ASSIGN_OR_RETURN(http_, HttpFiles::Make(http));
+    MILLRACE_ASSIGN_OR_RETURN(http_, HttpFiles::Make(http, options_.cancels));
     MILLRACE_ASSIGN_OR_RETURN(std::vector<HttpFiles::Opened> opened, http_->Open(urls));
     auto next = opened.begin();
     const auto take = [&next](const std::vector<std::string>& names,
@@ -109,6 +110,15 @@ class Opener {
     take(files_, urls_);
     take(options_.dali_index, index_urls_);
     return absl::OkStatus();
+  }
+
+  absl::Status CheckGoesOn() const {
+    return millrace::CheckGoesOn(options_.cancels, "reading the files was cancelled");
+  }
+  // The bytes of a file for work that goes through all of them.
+  std::shared_ptr<const RandomAccessFile> Cancellable(
+      std::shared_ptr<const RandomAccessFile> file) const {
+    return MakeCancellable(std::move(file), options_.cancels);
   }
 
   absl::StatusOr<ShardStamp> StampOfShard(size_t i) const {
@@ -136,6 +146,8 @@ class Opener {
     std::vector<Place> places(num_threads);
     const size_t num_chunks = (files_.size() + chunk - 1) / chunk;
     return ParallelFor(num_chunks, static_cast<int>(num_threads), [&](size_t i, size_t slot) {
+      const absl::Status status = CheckGoesOn();
+      if (!status.ok()) return status;
       return work(i * chunk, std::min((i + 1) * chunk, files_.size()), places[slot]);
     });
   }
@@ -201,8 +213,8 @@ class Opener {
       walked = !container_.is_regular();
       if (judges_rows()) return BuildOfGoodRows(compression, place, shard, judged);
       if (!frames.has_value()) {
-        MILLRACE_ASSIGN_OR_RETURN(
-            frames, container_.FindFrames(*shard.file, Walk(!compressed), place.memory));
+        MILLRACE_ASSIGN_OR_RETURN(frames, container_.FindFrames(*Cancellable(shard.file),
+                                                                Walk(!compressed), place.memory));
       }
       return WithDigest(*std::move(frames));
     };
@@ -248,9 +260,9 @@ class Opener {
       return absl::InvalidArgumentError(absl::StrCat(shard.dali_index, ": ", shard.file->path(),
                                                      " is compressed, and cannot have a .idx"));
     }
-    MILLRACE_ASSIGN_OR_RETURN(
-        ShardIndex index,
-        ReadDaliIndex(*file, shard.file_size, options_.max_record_bytes, place.memory));
+    MILLRACE_ASSIGN_OR_RETURN(ShardIndex index,
+                              ReadDaliIndex(*Cancellable(file), shard.file_size,
+                                            options_.max_record_bytes, place.memory));
     shard.index = std::move(index.records);
     shard.lengths_digest = index.lengths_digest;
     Advance(shard.file_size, /*tell=*/false);
@@ -276,7 +288,8 @@ class Opener {
     }
     shard.resynced = true;
     std::vector<uint64_t> begins;
-    MILLRACE_RETURN_IF_ERROR(ResyncRecords(*shard.file, options_.max_record_bytes, begins));
+    MILLRACE_RETURN_IF_ERROR(
+        ResyncRecords(*Cancellable(shard.file), options_.max_record_bytes, begins));
     MILLRACE_ASSIGN_OR_RETURN(RecordIndex records,
                               RecordIndex::Make(begins, container_.format(), place.memory));
     return WithDigest(std::move(records));
@@ -285,7 +298,7 @@ class Opener {
   absl::StatusOr<ResyncedParts> Parts(Compression compression, Place& place, const Shard& shard,
                                       const std::function<void(uint64_t)>& advanced) const {
     const InflatedShard parts = {
-        .file = shard.file, .compression = compression, .lost = shard.lost};
+        .file = Cancellable(shard.file), .compression = compression, .lost = shard.lost};
     return ResyncParts(parts, options_.container, container_.format(), options_.max_record_bytes,
                        place.memory, advanced);
   }
@@ -326,6 +339,7 @@ class Opener {
     };
     auto points = cache_.FindOrMakePoints(PointsOf(path, compression, shard), open, make);
     Advance(shard.file_size - told, /*tell=*/false);
+    MILLRACE_RETURN_IF_ERROR(CheckGoesOn());
     if (!points.ok()) {  // damage, which has to be told exactly, or deflate blocks without end
       frames.reset();
       return Inflate(compression, place, shard);
@@ -347,7 +361,7 @@ class Opener {
       told += bytes;
       Advance(bytes, /*tell=*/true);
     };
-    InflatePass pass(shard.file, compression, std::move(options));
+    InflatePass pass(Cancellable(shard.file), compression, std::move(options));
     // Errors are found again later: here the end is not known before it is reached.
     if (!container_.is_regular()) {
       auto found = container_.FindFrames(pass, Walk(/*plain=*/false), place.memory);
@@ -358,8 +372,9 @@ class Opener {
 
   absl::StatusOr<InflateSpool::Inflated> Spool(Compression compression, Place& place,
                                                const Shard& shard) {
-    if (resyncs()) return place.spool.Add(MakeResyncSource(shard.file, compression));
-    MILLRACE_ASSIGN_OR_RETURN(auto source, MakeByteSource(shard.file, compression));
+    std::shared_ptr<const RandomAccessFile> file = Cancellable(shard.file);
+    if (resyncs()) return place.spool.Add(MakeResyncSource(std::move(file), compression));
+    MILLRACE_ASSIGN_OR_RETURN(auto source, MakeByteSource(std::move(file), compression));
     return place.spool.Add(std::move(source));
   }
 
@@ -377,7 +392,7 @@ class Opener {
   // The first damage of a stream that ends with `damage`, as `records verify` tells it.
   absl::Status FirstDamage(const absl::Status& damage, Compression compression,
                            const Shard& shard) const {
-    InflatedShard inflated = {.file = shard.file, .compression = compression};
+    InflatedShard inflated = {.file = Cancellable(shard.file), .compression = compression};
     inflated.lost.push_back({.begin = shard.file->size(), .bytes = 0, .damage = damage});
     absl::Status first;
     const absl::Status walked = WalkParts(inflated, options_.container, options_.max_record_bytes,
@@ -391,7 +406,8 @@ class Opener {
   // The record of a TFRecord stream that its damage hit. The bytes before that may have an earlier
   // fault of their own.
   absl::Status DamagedFrame(const absl::Status& damage, Place& place, const Shard& shard) {
-    const auto before = container_.FindFrames(*shard.file, Walk(/*plain=*/false), place.memory);
+    const auto before =
+        container_.FindFrames(*Cancellable(shard.file), Walk(/*plain=*/false), place.memory);
     RecordError error;
     error.file = shard.file->path();
     if (before.ok()) {

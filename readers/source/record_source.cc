@@ -278,6 +278,7 @@ absl::StatusOr<std::vector<CellOrder>> MatchHeaders(const std::vector<std::strin
   WalkOptions walk;
   walk.plain = false;
   const auto read = [&](size_t i) -> absl::StatusOr<std::vector<std::string>> {
+    MILLRACE_RETURN_IF_ERROR(CheckGoesOn(options.cancels, "reading the files was cancelled"));
     const Shard& shard = shards[i];
     if (!shard.lost.empty() && shard.lost.front().begin == 0) return LostHeader(files[i], options);
     const absl::Status begin = BeginOfText(*shard.file, walk, options.container).status();

@@ -375,6 +375,20 @@ static void held_batches_are_an_error_that_may_be_tried_again(void) {
   mr_feed_free(feed);
 }
 
+static void opening_is_cancelled(void) {
+  mr_plan* plan = make_plan(NUMBERS);
+  mr_feed* feed = NULL;
+  mr_cancel* cancel = NULL;
+  EXPECT_OK(mr_cancel_create(&cancel));
+  mr_cancel_set(cancel);
+  mr_open_options options = {sizeof options};
+  options.cancel = cancel;
+  EXPECT_ERROR(mr_feed_open(plan, NULL, &options, NULL, &feed), MR_CANCELLED, "cancelled");
+  EXPECT(feed == NULL);
+  mr_cancel_free(cancel);
+  mr_plan_free(plan);
+}
+
 static void wrong_options_are_named(void) {
   mr_plan* plan = make_plan(NUMBERS);
   mr_feed* feed = NULL;
@@ -486,6 +500,7 @@ static const test_case cases[] = {
     {"CancelEndsAWait", cancel_ends_a_wait},
     {"HeldBatchesAreAnErrorThatMayBeTriedAgain", held_batches_are_an_error_that_may_be_tried_again},
     {"WrongOptionsAreNamed", wrong_options_are_named},
+    {"OpeningIsCancelled", opening_is_cancelled},
     {"PinnedBatchesAreTheSame", pinned_batches_are_the_same},
     {"NullIsNamed", null_is_named},
     {"NothingWasLeftInTheDriver", nothing_was_left_in_the_driver},

@@ -10,8 +10,7 @@ import unittest
 
 HERE = pathlib.Path(__file__).parent
 HEADER = HERE.parent.parent / "capi/millrace.h"
-HEADERS = (HEADER, HEADER.with_name("millrace_device.h"),
-           HEADER.with_name("millrace_collectives.h"))
+HEADERS = sorted(HEADER.parent.glob("millrace*.h"))
 LIBRARY = os.environ["MILLRACE_C_LIBRARY"]
 VERSION = "MILLRACE_1"
 

@@ -1,8 +1,9 @@
-// millrace.h, and where they are used millrace_device.h and millrace_collectives.h, is all that a
-// program includes, once or twice.
+// millrace.h and, where they are used, the headers beside it are all that a program includes, once
+// or twice.
 // Compiled as C11, and as C++98 to C++20 through header.cc.
 #include <millrace.h>
 #include <millrace_collectives.h>
 #include <millrace_device.h>
+#include <millrace_options.h>
 
 mr_error* (*const kept)(mr_loader*, int64_t, mr_batch**, int32_t*) = mr_loader_next;

@@ -2,6 +2,7 @@
 // library's.
 #include <millrace_collectives.h>
 #include <millrace_device.h>
+#include <millrace_options.h>
 #include <stddef.h>
 
 #include "expect.h"
@@ -13,9 +14,11 @@
   _Static_assert(offsetof(type, struct_size) == 0, #type)
 EXPECT_NO_PADDING(mr_record, reserved);
 EXPECT_NO_PADDING(mr_peer, phase);
-EXPECT_NO_PADDING(mr_context_options, log_destroy);
+EXPECT_NO_PADDING(mr_context_options, memory);
 EXPECT_NO_PADDING(mr_stage, options);
-EXPECT_NO_PADDING(mr_open_options, pinned_device);
+EXPECT_NO_PADDING(mr_open_options, http);
+EXPECT_NO_PADDING(mr_http_options, sign_destroy);
+EXPECT_NO_PADDING(mr_batch_memory, destroy);
 EXPECT_NO_PADDING(mr_feed_options, max_device_bytes);
 EXPECT_NO_PADDING(mr_comm_options, user);
 EXPECT_NO_PADDING(mr_comm_place, backend);
@@ -34,7 +37,7 @@ EXPECT_NO_PADDING(mr_info, num_damaged);
 EXPECT_NO_PADDING(mr_tensor, shape);
 EXPECT_NO_PADDING(mr_launcher, found);
 EXPECT_NO_PADDING(mr_writer_options, reserved);
-EXPECT_NO_PADDING(mr_convert_options, bad_record);
+EXPECT_NO_PADDING(mr_convert_options, cancel);
 EXPECT_NO_PADDING(mr_convert_report, file_bytes);
 _Static_assert(sizeof(mr_sample_id) == 24, "mr_sample_id");
 _Static_assert(sizeof(mr_shard) == 3 * sizeof(size_t), "mr_shard");

@@ -1,8 +1,12 @@
 """Life in a process: signals, the end of the interpreter, forks, threads."""
+import http.server
 import os
+import re
 import signal
 import subprocess
 import sys
+import tempfile
+import threading
 import unittest
 
 import data
@@ -21,6 +25,46 @@ except KeyboardInterrupt:
 feed.push(b'{"x": 7}')
 print(loader.next()["x"].tolist(), flush=True)
 """
+
+# Opens what a server does not answer for; the last time it does.
+OPENS = """
+import sys, millrace as mr
+url, folder = sys.argv[1:]
+plan = mr.text(url).parse_csv(mr.feature("x", int)).batch(2)
+loader = plan.numpy("x", index_folder=folder)
+for act in (loader.open, plan.explain,
+            lambda: mr.convert(url, folder + "/out", from_="csv", schema="x:int64")):
+    try:
+        act()
+    except KeyboardInterrupt:
+        print("interrupted", flush=True)
+print(loader.next()["x"].tolist(), flush=True)
+"""
+
+
+class Silent(http.server.BaseHTTPRequestHandler):
+    """Interrupts the program that asks, which gets no answer the first three times."""
+
+    left = 3
+    interrupt = None
+
+    def do_GET(self):
+        if Silent.left > 0:
+            Silent.left -= 1
+            Silent.interrupt()
+            self.rfile.read()  # until the client is gone
+            return
+        first, last = re.fullmatch(r"bytes=(\d+)-(\d+)", self.headers["Range"]).groups()
+        body = b"7\n8\n"[int(first):int(last) + 1]
+        self.send_response(206)
+        self.send_header("Content-Length", str(len(body)))
+        self.send_header("Content-Range", f"bytes {first}-{int(first) + len(body) - 1}/4")
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_):
+        pass
+
 
 ENDS = """
 import millrace as mr
@@ -83,6 +127,33 @@ class Signals(unittest.TestCase):
             said = process.stdout.read()
             self.assertEqual(process.wait(100), 0, said)
         self.assertIn("[7]\n", said)
+
+
+    def test_ctrl_c_ends_opening_and_converting(self):
+        with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Silent) as server, \
+                tempfile.TemporaryDirectory() as folder:
+            threading.Thread(target=server.serve_forever, daemon=True).start()
+            self.addCleanup(server.shutdown)
+            url = f"http://127.0.0.1:{server.server_port}/a.csv"
+            with subprocess.Popen([sys.executable, "-c", OPENS, url, folder],
+                                  stdout=subprocess.PIPE, text=True) as process:
+                Silent.interrupt = lambda: process.send_signal(signal.SIGINT)
+                said = process.stdout.read()
+                self.assertEqual(process.wait(100), 0, said)
+        self.assertEqual(said, "interrupted\n" * 3 + "[7, 8]\n")
+
+    def test_what_the_progress_of_opening_raises_ends_it(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "lines")
+            with open(path, "w", encoding="utf-8") as lines:
+                lines.write(("x" * 999 + "\n") * 4000)
+
+            def interrupt(_done, _total):
+                raise KeyboardInterrupt
+            plan = mr.text(path).parse_csv(mr.feature("x", int)).batch(8)
+            with self.assertRaises(KeyboardInterrupt):
+                plan.numpy(index_folder=folder, progress=interrupt).open()
+            self.assertEqual([name for name in os.listdir(folder) if name.endswith(".index")], [])
 
 
 class Ends(unittest.TestCase):

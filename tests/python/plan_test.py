@@ -269,6 +269,33 @@ class MistakeTest(unittest.TestCase):
                 call()
 
 
+class KeywordTest(unittest.TestCase):
+    def test_an_unknown_keyword_names_the_nearest(self):
+        plan = mr.range(3)
+        for act, told in (
+                (lambda: plan.resize(heigth=3), "resize() got an unexpected keyword argument "
+                                                "'heigth'. Did you mean 'height'?"),
+                (lambda: mr.feature("x", int, defualt=3), "Did you mean 'default'?"),
+                (lambda: mr.tfrecord("x", comprssion="gzip"), "Did you mean 'compression'?"),
+                (lambda: plan.options(sed=1), "Did you mean 'seed'?"),
+                (lambda: plan.batch(2, zzz=1), "batch() got an unexpected keyword argument 'zzz'")):
+            with self.assertRaises(TypeError) as raised:
+                act()
+            self.assertTrue(str(raised.exception).endswith(told), raised.exception)
+        self.assertEqual(plan.batch(size=2), plan.batch(2))
+
+
+class UnbuiltTest(unittest.TestCase):
+    def test_the_sources_alone_say_that_they_are_not_built(self):
+        package = os.path.join(ROOT, "python")
+        done = subprocess.run([sys.executable, "-c", "import millrace"], capture_output=True,
+                              text=True, timeout=100, check=False,
+                              env={**os.environ, "PYTHONPATH": package})
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn(f"the package millrace in {package}/millrace is not built", done.stderr)
+        self.assertNotIn("circular", done.stderr)
+
+
 class ObjectTest(unittest.TestCase):
     def test_plans_are_equal_if_their_defaults_make_them_so(self):
         plan = mr.range(5).shuffle(3).batch(2)

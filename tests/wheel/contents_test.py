@@ -50,7 +50,8 @@ class WheelTest(unittest.TestCase):
         different = {name for name in there.keys() | ours.keys()
                      if there.get(name) != ours.get(name)}
         self.assertEqual(different, {"_core.abi3.so", "libmillrace.so.1"})
-        for header in ("millrace.h", "millrace_collectives.h", "millrace_device.h"):
+        for header in ("millrace.h", "millrace_collectives.h", "millrace_device.h",
+                       "millrace_options.h"):
             self.assertEqual((package / "include" / header).read_bytes(),
                              (SOURCES / "capi" / header).read_bytes())
 

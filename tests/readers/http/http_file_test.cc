@@ -130,6 +130,26 @@ TEST_F(HttpFileTest, ReadersOfOneBlockWaitForOneRequest) {
   EXPECT_EQ(server.requests().size(), 2u);
 }
 
+TEST_F(HttpFileTest, OpeningAndReadingEndWhereTheCallerWantsThat) {
+  const auto silent = [](Exchange& exchange) { exchange.WaitUntilClientIsGone(); };
+  for (const bool opens : {false, true}) {
+    for (const size_t block_bytes : {size_t{100}, size_t{1}}) {
+      const ScriptServer server({opens ? Good(Text(200)) : silent, silent});
+      HttpOptions options = Quick();
+      options.block_bytes = block_bytes;
+      const size_t last = opens ? 2 : 1;
+      const auto cancels = [&] { return server.requests().size() == last; };
+      const auto files = HttpFiles::Make(options, cancels).value();
+      const std::string url = server.Url("a");
+      const auto opened = files->Open({&url, 1});
+      EXPECT_EQ(opened.ok(), opens) << opened.status();
+      const absl::Status status =
+          opens ? Read(*opened->front().file, 0, 1).status() : opened.status();
+      EXPECT_TRUE(absl::IsCancelled(status)) << status;
+    }
+  }
+}
+
 TEST_F(HttpFileTest, FilesOfOneSourceShareFewBlocksAndEveryReadIsRight) {
   const std::string text = Text(2000);
   const ScriptServer server({Good(text)});

@@ -67,6 +67,22 @@ class ImageListingTest : public testing::Test {
 
 // S-SOURCE-7: TensorFlow's image_dataset_from_directory and torchvision's find_classes number all
 // subfolders.
+TEST_F(ImageListingTest, ListingEndsWhereTheCallerWantsThat) {
+  for (const char* name : {"cat/1.jpg", "cat/2.jpg", "dog/1.jpg"}) Add(name);
+  WriteTar(folder_ / "a.tar", {{"cat/1.jpg", "x"}, {"dog/1.jpg", "x"}});
+  for (const int last : {1, 3}) {
+    int asked = 0;
+    ImageLabelOptions options;
+    options.cancels = [&] { return ++asked >= last; };
+    EXPECT_TRUE(absl::IsCancelled(OpenImageFolder(Root(), options).status()));
+    asked = 0;
+    EXPECT_TRUE(absl::IsCancelled(OpenImageRecords(Root(), {.labels = options}).status()));
+    asked = 0;
+    const ImageTarOptions tar = {.labels = options, .random_access = true};
+    EXPECT_TRUE(absl::IsCancelled(OpenImageTar(folder_ / "a.tar", tar).status()));
+  }
+}
+
 TEST_F(ImageListingTest, FoldersWithoutImagesCountAndAreTold) {
   Add("ant/1.jpg");
   AddFolder("bee");

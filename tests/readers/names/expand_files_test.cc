@@ -37,6 +37,19 @@ class ExpandFilesTest : public testing::Test {
   const TempFolder folder_;
 };
 
+TEST_F(ExpandFilesTest, ListingEndsWhereTheCallerWantsThat) {
+  const std::vector<std::string> patterns = {folder_ / "train-*", folder_ / "eval-*"};
+  int asked = 0;
+  ASSERT_TRUE(ExpandFiles(patterns, [&] { return ++asked < 0; }).ok());
+  EXPECT_GT(asked, 2);
+  for (int last = 1; last < asked; ++last) {
+    int now = 0;
+    const auto files = ExpandFiles(patterns, [&] { return ++now >= last; });
+    EXPECT_TRUE(absl::IsCancelled(files.status())) << last << ": " << files.status();
+  }
+  EXPECT_TRUE(ExpandFiles(patterns).ok());  // the next call has no part in it
+}
+
 TEST_F(ExpandFilesTest, PatternsGiveSortedFilesWithoutFoldersAndHiddenNames) {
   EXPECT_THAT(Expand({"train-*"}).value(),
               ElementsAre(folder_ / "train-0.tfrecord", folder_ / "train-1.tfrecord",
