@@ -17,6 +17,7 @@
 #include "collectives/core/reduce.h"
 #include "collectives/peer_lost.h"
 #include "tests/collectives/communicator_conformance.h"
+#include "tests/sanitized.h"
 
 namespace millrace::collectives {
 
@@ -55,6 +56,7 @@ TEST_P(CommunicatorConformance, FloatReductionsHaveTheBitsOfTheThreadsBackend) {
     for (const DType dtype : {DType::kF32, DType::kF16, DType::kBF16}) {
       for (const ReduceOp op : kOps) {
         for (const size_t count : {101, 100003}) {
+          if (kSanitized && count > 1000 && op != ReduceOp::kSum) continue;
           MILLRACE_ASSIGN_OR_RETURN(const std::vector<std::byte> expected,
                                     ReducedByThreads(dtype, count, op, comm.size()));
           Buffer data = RandomBuffer(dtype, count, comm.rank());

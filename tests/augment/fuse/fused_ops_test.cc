@@ -14,6 +14,7 @@
 #include "tests/augment/fixtures.h"
 #include "tests/augment/image_testing.h"
 #include "tests/messages.h"
+#include "tests/sanitized.h"
 
 // A fused op is the ops that it stands for, to the bit, at every level of its kernels.
 
@@ -253,7 +254,7 @@ bool IsCrop(const FirstOptions& first) {
 TEST(FusedImage, JpegsHaveTheBitsOfTheSeparateOpsAtEveryLevel) {
   const Restored restored;
   Chains chains(4);
-  for (int round = 0; round < 120; ++round) {
+  for (int round = 0; round < Rounds(120); ++round) {
     std::vector<std::string> jpegs;
     for (uint32_t i = 0; i < 6; ++i) {
       jpegs.push_back(EncodeJpeg(MakeImage(1 + chains.Below(150), 1 + chains.Below(150), 3, i)));

@@ -321,7 +321,7 @@ TEST(DetectLauncher, FlagsThatDoNotFitAreInvalid) {
   }
 }
 
-constexpr size_t kDeep = Rounds(1'000'000u);
+const size_t kDeep = Rounds(1'000'000u);
 
 struct Bad {
   std::string name;

@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "tests/pipeline/executor/heavy_plans.h"
+#include "tests/sanitized.h"
 
 // Tries to break the argument against deadlock (docs/executor.md): plans, sizes, budgets of a few
 // KiB, several pipelines on one context, and consumers that hold and drop batches at random. What
@@ -211,7 +212,7 @@ void TryToBreak(uint64_t seed) {
 }
 
 TEST(ExecutorDeadlockTest, NoPlanBudgetOrConsumerStopsAStream) {
-  for (uint64_t seed = 1; seed <= 60; ++seed) {
+  for (uint64_t seed = 1; seed <= Rounds(60u); ++seed) {
     TryToBreak(seed);
     if (HasFailure()) return;
   }

@@ -20,7 +20,7 @@ constexpr size_t kRecords = 24;
 // each.
 constexpr size_t kPayloadBytes = 300;
 constexpr size_t kFrameBytes = 16 + kPayloadBytes;
-constexpr int kHarms = Rounds(520);  // of each kind
+const int kHarms = Rounds(520);  // of each kind
 
 std::string ZstdFrame(std::string_view bytes) { return readers::ZstdFrame(bytes); }
 

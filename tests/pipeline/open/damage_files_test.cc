@@ -3,6 +3,7 @@
 
 #include "readers/record_writer.h"
 #include "tests/pipeline/open/damage_files_fixture.h"
+#include "tests/sanitized.h"
 
 // Plain files, damaged in every field of a frame by seeded flips, cuts, splices and swaps.
 
@@ -90,7 +91,7 @@ TEST_F(DamageFilesTest, TheFileEndsAnywhere) {
 // S-DAMAGE-9.
 TEST_F(DamageFilesTest, CutsSplicesAndSwaps) {
   std::mt19937_64 random(17);
-  for (int round = 0; round < 330; ++round) {
+  for (int round = 0; round < Rounds(330); ++round) {
     const size_t record = random() % kRecords;
     const size_t at = record * kFrameBytes + 1 + random() % (kFrameBytes - 1);
     Harm harm{good_, {}, absl::StrCat("round ", round, ", at ", at)};

@@ -4,6 +4,7 @@
 #include "tests/damaged_bytes.h"
 #include "tests/pipeline/executor/executor_fixture.h"
 #include "tests/readers/image_fixtures.h"
+#include "tests/sanitized.h"
 #include "tests/temp_folder.h"
 
 // A folder of images, one of which was damaged. Chunks of PNG have checksums: an image is damaged,
@@ -53,7 +54,7 @@ class DamageImagesTest : public testing::Test {
 TEST_F(DamageImagesTest, DrawnDamageCostsItsOwnImage) {
   std::mt19937_64 random(9);
   int num_damaged = 0;
-  for (int round = 0; round < 520; ++round) {
+  for (int round = 0; round < Rounds(520); ++round) {
     const testing::ScopedTrace trace(__FILE__, __LINE__, round);
     const size_t hit = random() % kImages;
     Write(hit, DamagedBytes(pngs_[hit], random));
@@ -77,7 +78,7 @@ TEST_F(DamageImagesTest, DrawnDamageCostsItsOwnImage) {
     }
     Write(hit, pngs_[hit]);
   }
-  EXPECT_GT(num_damaged, 400);
+  EXPECT_GT(num_damaged, Rounds(400));
 }
 
 }  // namespace

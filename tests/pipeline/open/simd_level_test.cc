@@ -119,15 +119,16 @@ void WriteShard(const std::string& path) {
 std::vector<std::string> Plans(const std::string& shard) {
   const std::string source =
       absl::StrCat("seed: 5 stage { tfrecord { files: \"", shard, "\" } }\n");
+  const std::string take = absl::StrCat("stage { take { count: ", kSanitized ? 16 : 40, " } }");
   const std::string images =
-      absl::StrCat(source,
-                   "stage { take { count: 40 } } stage { global_shuffle {} }\n"
+      absl::StrCat(source, take,
+                   "stage { global_shuffle {} }\n"
                    "stage { repeat { epochs: 2 } }\n"
                    "stage { parse_example { feature { key: \"image/encoded\" dtype: BYTES }\n"
                    "  feature { key: \"label\" dtype: INT64 } } } stage { decode_image {} }\n");
   const std::string with_targets = absl::StrCat(
-      source,
-      "stage { take { count: 40 } } stage { global_shuffle {} }\n"
+      source, take,
+      "stage { global_shuffle {} }\n"
       "stage { parse_example { feature { key: \"image/encoded\" dtype: BYTES }\n"
       "  feature { key: \"mask/encoded\" dtype: BYTES }\n"
       "  feature { key: \"boxes\" dtype: FLOAT32 shape: [-1, 4] } } }\n"

@@ -14,6 +14,7 @@
 #include "base/run.h"
 #include "readers/example_builder.h"
 #include "tests/pipeline/executor/fake_source.h"
+#include "tests/sanitized.h"
 
 // Plans drawn at random: their text, the records under them, and, as plain functions, what their
 // stages behind the order do to a sample. A seed names a plan.
@@ -55,13 +56,13 @@ struct RandomPlan {
   std::vector<std::string> features;  // fields of a batch whose values are known
 };
 
-// The plans of a test: [first, end). MILLRACE_RANDOM_PLANS says how many instead of `plans`, and
-// MILLRACE_RANDOM_SEED from which on.
+// The plans of a test: [first, end), Rounds(plans) of them. MILLRACE_RANDOM_PLANS says how many
+// instead, and MILLRACE_RANDOM_SEED from which on.
 inline std::pair<uint64_t, uint64_t> SeedsFromEnvironment(uint64_t first, uint64_t plans) {
   const char* const from = std::getenv("MILLRACE_RANDOM_SEED");
   const char* const count = std::getenv("MILLRACE_RANDOM_PLANS");
   if (from != nullptr) first = std::strtoull(from, nullptr, 10);
-  if (count != nullptr) plans = std::strtoull(count, nullptr, 10);
+  plans = count != nullptr ? std::strtoull(count, nullptr, 10) : Rounds(plans);
   return {first, first + plans};
 }
 

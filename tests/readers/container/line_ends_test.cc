@@ -3,6 +3,7 @@
 #include "tests/messages.h"
 #include "tests/readers/container/container_fixture.h"
 #include "tests/readers/inflate/deflated.h"
+#include "tests/sanitized.h"
 
 // Text of any system: line ends, byte order marks, other encodings. Expected lines are those of
 // Python's universal newlines, and rows those of its csv module.
@@ -106,7 +107,7 @@ TEST_F(LineEndsTest, BlankLinesOfJsonLinesAreNoRecords) {
   ExpectRead(json, "\xef\xbb\xbf\r\n \t\n{} \r\n\t\r\n {}", {"{}", " {}"});
   ExpectRead(json, " \n\r", {});
   ExpectRead(json, "", {});
-  for (int i = 0; i < 300; ++i) {
+  for (int i = 0; i < Rounds(300); ++i) {
     const std::string bytes = Drawn("\r\n\n \tab", 1 + i % 40);
     Strings want = SlowLines(bytes);
     for (std::string& line : want) line.erase(line.find_last_not_of(" \t") + 1);
