@@ -214,7 +214,10 @@ class WrongUse(unittest.TestCase):
         for options, kind, text in (({"policy": "fast"}, ValueError, "'fast'"),
                                     ({"micro_batches": 0}, ValueError, "micro_batches"),
                                     ({"wire": "int8"}, ValueError, "int8"),
-                                    ({"wire": "int32"}, ValueError, "wire"),
+                                    ({"wire": "int32"}, ValueError, "wire is 'int32'"),
+                                    ({"wire": "bytes"}, ValueError, "wire is 'bytes'"),
+                                    ({"bucket_bytes": -1}, ValueError, "bucket_bytes is -1"),
+                                    ({"edge_bucket_bytes": 0}, ValueError, "edge_bucket_bytes"),
                                     ({"clip_norm": -1}, mr.PlanError, "clip"),
                                     ({"bucket_byte": 1}, TypeError, "bucket_byte")):
             with self.subTest(text), self.assertRaisesRegex(kind, text):
