@@ -35,8 +35,12 @@ def reduce_gradients(model: DistributedDataParallel, *,
     taken = options_of(**options)
     for name, parameter in model.named_parameters():
         check_on_host(f"parameter '{name}'", parameter)
-    ranks = communicator or default_communicator()
     group: Any = model.process_group
+    if communicator is None and group.size() != torch.distributed.get_world_size():
+        raise ValueError(f"the model's process group has {group.size()} of "
+                         f"{torch.distributed.get_world_size()} ranks: give the communicator of "
+                         "these")
+    ranks = communicator or default_communicator()
     if (group.rank(), group.size()) != (ranks.rank, ranks.size):
         raise ValueError(f"the model's process group has this process as rank {group.rank()} of "
                          f"{group.size()}, and the communicator as rank {ranks.rank} of "

@@ -419,6 +419,22 @@ except mr.PeerLost as error:
                 self.assertEqual(processes.said(0), f"1 True {steps}\n")
                 self.assertEqual(processes.ranks[1].wait(100), -signal.SIGKILL)
 
+    def test_a_model_of_some_ranks_needs_their_communicator(self):
+        said = ranks.said_by_all("""
+alone = [dist.new_group([each]) for each in range(world)][rank]
+model = make(process_group=alone)
+try:
+    mrt.reduce_gradients(model)
+except ValueError as error:
+    print(error)
+group, = mr.Communicator.threads(1)
+mrt.reduce_gradients(model, communicator=group)
+loss_of(model, 0).backward()
+print("summed")
+""", beginning=BEGIN)
+        for each in said:
+            self.assertRegex(each, "has 1 of 2 ranks: give the communicator of these\nsummed")
+
     def test_wrong_use_of_the_hook(self):
         said = ranks.said_by_all("""
 model = make()
