@@ -63,6 +63,7 @@ class Reducer:
                            skip_non_finite=skip_non_finite, **options)
         self._named = _named_parameters(parameters)
         self._states = list(_states_of(parameters, self._named))
+        self._rows = 0  # of the step's batches so far
         self._find_unused = find_unused
         self.communicator = communicator or default_communicator()
         self._scale = 1.0 if average_by_rows else 1.0 / self.communicator.size
@@ -87,8 +88,10 @@ class Reducer:
         torch._foreach_zero_(self._views)
 
     def set_rows(self, rows: int) -> None:
-        """With average_by_rows: sets the rows of this rank's batch, before backward."""
-        self._core.set_rows(rows)
+        """With average_by_rows: says the rows of this rank's batch, before its backward. Those of
+        all batches of a step, which no_sync makes several, are added up."""
+        self._core.set_rows(rows if rows < 0 else self._rows + rows)
+        self._rows += rows
 
     @contextlib.contextmanager
     def no_sync(self) -> Iterator[None]:
@@ -109,6 +112,7 @@ class Reducer:
         self._mark_unused()
         outcome = Outcome(*self._core.finish())
         self._marked = [False] * len(self._named)
+        self._rows = 0
         if outcome.clip_factor < 1 and not outcome.skip:
             torch._foreach_mul_(self._views, outcome.clip_factor)
         return outcome

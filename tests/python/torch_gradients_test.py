@@ -127,6 +127,23 @@ class Averages(unittest.TestCase):
 
         self.assertEqual(ranks.in_threads(2, train), [(3, [6.0] * 3)] * 2)
 
+    def test_rows_of_several_batches_are_added_up(self):
+        def train(group):
+            weight = nn.Parameter(torch.ones(3))
+            reducer = mrt.Reducer([weight], communicator=group, average_by_rows=True)
+            averages = []
+            for _ in range(2):
+                reducer.zero_grad()
+                with reducer.no_sync():
+                    reducer.set_rows(2)
+                    (weight * torch.full((2, 3), 6.0)).sum().backward()
+                reducer.set_rows(3)
+                (weight * torch.full((3, 3), 6.0)).sum().backward()
+                averages.append((reducer.finish().rows, weight.grad.tolist()))
+            return averages
+
+        self.assertEqual(ranks.in_threads(2, train), [[(10, [6.0] * 3)] * 2] * 2)
+
     def test_sums_that_are_not_finite_are_found(self):
         def train(group):
             weight = nn.Parameter(torch.ones(3))
