@@ -62,7 +62,7 @@ class Reducer:
         taken = options_of(exact=exact, clip_norm=clip_norm, average_by_rows=average_by_rows,
                            skip_non_finite=skip_non_finite, **options)
         self._named = _named_parameters(parameters)
-        self._states = list(_states_of(parameters, self._named))
+        self._module = parameters if isinstance(parameters, torch.nn.Module) else None
         self._rows = 0  # of the step's batches so far
         self._find_unused = find_unused
         self.communicator = communicator or default_communicator()
@@ -119,7 +119,7 @@ class Reducer:
 
     def broadcast(self, root: int = 0) -> None:
         """Makes parameters, and the buffers of a module, those of rank `root`."""
-        for state in self._states:
+        for state in self._states():
             memory = state.contiguous()
             # Bytes: a buffer may be of any type.
             self.communicator.broadcast(memory.reshape(-1).view(torch.uint8), root)
@@ -181,6 +181,16 @@ class Reducer:
             view.copy_(grad.detach())
         parameter.grad = view
 
+    def _states(self) -> Iterator[torch.Tensor]:
+        """The tensors that are the same on all ranks. A module may have replaced some."""
+        if self._module is not None:
+            tensors = [*self._module.parameters(), *self._module.buffers()]
+        else:
+            tensors = [tensor for _, tensor in self._named]
+        for tensor in tensors:
+            check_on_host("a parameter or buffer", tensor)
+            yield tensor.detach()
+
     def _adopt(self) -> None:
         for number, (_, each) in enumerate(self._named):
             self._take_back(number, each)
@@ -226,18 +236,6 @@ def check_on_host(what: str, tensor: torch.Tensor) -> None:
     if tensor.device.type != "cpu":
         raise ValueError(f"{what} is on '{tensor.device}', and gradients are summed in the memory "
                          "of the host: on GPUs, use DistributedDataParallel with NCCL")
-
-
-def _states_of(parameters: Parameters,
-               named: list[tuple[str, torch.Tensor]]) -> Iterator[torch.Tensor]:
-    """The tensors that are the same on all ranks."""
-    if isinstance(parameters, torch.nn.Module):
-        tensors = [*parameters.parameters(), *parameters.buffers()]
-    else:
-        tensors = [tensor for _, tensor in named]
-    for tensor in tensors:
-        check_on_host("a parameter or buffer", tensor)
-        yield tensor.detach()
 
 
 def _hook(parameter: Any, function: Any) -> Any:

@@ -261,6 +261,16 @@ class States(unittest.TestCase):
         _, own = ranks.in_threads(2, lambda group: start(group, broadcast=False))
         self.assertEqual(own["steps"], 8)
 
+    def test_a_buffer_that_the_module_has_replaced_is_given(self):
+        def train(group):
+            net = nn.BatchNorm1d(2)
+            reducer = mrt.Reducer(net, communicator=group)
+            net.running_mean = torch.full((2,), float(group.rank + 1))
+            reducer.broadcast()
+            return net.running_mean.tolist()
+
+        self.assertEqual(ranks.in_threads(2, train), [[1.0, 1.0]] * 2)
+
     def test_gradients_that_were_there_are_kept(self):
         group, = mr.Communicator.threads(1)
         weight = nn.Parameter(torch.ones(2))
