@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import contextlib
+import weakref
 from typing import Any, Iterable, Iterator, Optional, Union
 
 import torch
@@ -62,6 +63,7 @@ class Reducer:
         taken = options_of(exact=exact, clip_norm=clip_norm, average_by_rows=average_by_rows,
                            skip_non_finite=skip_non_finite, **options)
         self._named = _named_parameters(parameters)
+        _check_no_hooks(self._named)
         self._module = parameters if isinstance(parameters, torch.nn.Module) else None
         self._rows = 0  # of the step's batches so far
         self._find_unused = find_unused
@@ -77,6 +79,7 @@ class Reducer:
             self.broadcast()
         self._adopt()
         self._hooks = [_hook(each, self._hook_of(i)) for i, (_, each) in enumerate(self._named)]
+        _hooked.update((id(each), self) for _, each in self._named)
         end_at_exit(self)
 
     # ---- A step ----
@@ -135,6 +138,9 @@ class Reducer:
         """Lets backward alone from now on. Gradients stay views."""
         for hook in self._hooks:
             hook.remove()
+        for _, each in self._named:
+            if _hooked.get(id(each)) is self:
+                del _hooked[id(each)]
 
     @property
     def counters(self) -> Counters:
@@ -210,6 +216,10 @@ class Reducer:
         self._core.leave(ABORTED, "its program has ended")
 
 
+# The reducer whose hook backward calls, by the id of the parameter, which the reducer holds.
+_hooked: weakref.WeakValueDictionary[int, Reducer] = weakref.WeakValueDictionary()
+
+
 def _named_parameters(parameters: Parameters) -> list[tuple[str, torch.Tensor]]:
     """Returns the parameters that get a gradient, the last one first, as backward makes them."""
     given: Any = (parameters.named_parameters() if isinstance(parameters, torch.nn.Module)
@@ -236,6 +246,13 @@ def check_on_host(what: str, tensor: torch.Tensor) -> None:
     if tensor.device.type != "cpu":
         raise ValueError(f"{what} is on '{tensor.device}', and gradients are summed in the memory "
                          "of the host: on GPUs, use DistributedDataParallel with NCCL")
+
+
+def _check_no_hooks(named: list[tuple[str, torch.Tensor]]) -> None:
+    """ValueError: another reducer sums these gradients, so that each would scale them."""
+    for name, tensor in named:
+        if id(tensor) in _hooked:
+            raise ValueError(f"parameter '{name}' has a Reducer: call remove_hooks() of that first")
 
 
 def _hook(parameter: Any, function: Any) -> Any:

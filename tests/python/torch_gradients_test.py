@@ -312,6 +312,20 @@ class WrongUse(unittest.TestCase):
             weight.sum().backward()
         reducer.finish()
 
+    def test_a_second_reducer_of_a_parameter(self):
+        weight = nn.Parameter(torch.ones(2))
+        first = mrt.Reducer([weight], communicator=self.group)
+        with self.assertRaisesRegex(ValueError, "'0' has a Reducer: .*remove_hooks"):
+            mrt.Reducer([weight], communicator=self.group)
+        first.remove_hooks()
+        second = mrt.Reducer([weight], communicator=self.group)
+        first.remove_hooks()
+        with self.assertRaisesRegex(ValueError, "'0' has a Reducer"):
+            mrt.Reducer([weight], communicator=self.group)
+        weight.sum().backward()
+        second.finish()
+        self.assertEqual(weight.grad.tolist(), [1, 1])
+
     def test_what_cannot_be_summed(self):
         lookup = nn.Embedding(4, 2, sparse=True)
         for parameters, kind, text in (
