@@ -134,8 +134,8 @@ typedef struct mr_gradient {
   const int64_t* shape;  // the extents
   int32_t rank;          // the number of extents, at most 6
   int32_t dtype;         // MR_FLOAT32, MR_FLOAT16 or MR_BFLOAT16
-  // Memory of the caller's, which outlives the reducer; NULL, for all gradients or for none: the
-  // reducer's own, so that ranks of one host sum without a copy.
+  // Memory of the caller's, which outlives the reducer; NULL, for all gradients or for none but
+  // those without elements: the reducer's own, so that ranks of one host sum without a copy.
   void* memory;
 } mr_gradient;
 

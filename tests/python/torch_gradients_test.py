@@ -191,6 +191,19 @@ class Averages(unittest.TestCase):
             self.assertTrue(torch.equal(net.weight.grad, wanted))
 
 
+class InPlace(unittest.TestCase):
+    def test_a_tensor_may_be_empty(self):  # and lie nowhere
+        def train(group):
+            own = [torch.empty(0), torch.full((2,), group.rank + 1.0)]
+            reducer = mr.Reducer(own, communicator=group, in_place=True)
+            for number in range(2):
+                reducer.mark_ready(number)
+            reducer.finish()
+            return reducer.gradient(0).shape, own[1].tolist()
+
+        self.assertEqual(ranks.in_threads(2, train), [((0,), [3.0, 3.0])] * 2)
+
+
 class Bucket:
     """A bucket of DistributedDataParallel."""
 
