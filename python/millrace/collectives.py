@@ -64,7 +64,7 @@ class Communicator:
 
         rank, world: this rank and the number of ranks; None: those of torch.distributed where the
             program has initialised it, else the launcher's (torchrun, MPI, Slurm, TF_CONFIG,
-            Kubernetes), else 0 of 1.
+            Kubernetes), else 0 of 1. Given with a rendezvous, they may be those of a part of the job.
         rendezvous: where the ranks meet, "HOST:PORT" of rank 0 or "file:FOLDER"; None: the
             launcher's.
         job_id: a name that no other run has there; None: the launcher's.
