@@ -362,6 +362,22 @@ else:
             processes.go(1)
             self.assertEqual(processes.said(0), "1 1\n")
 
+    def test_a_handler_of_a_signal_in_a_call(self):
+        with ranks.Processes("""
+reducer = mr.Reducer([np.zeros(2, "float32")], communicator=comm)
+if rank == 1:
+    signal.pause()
+signal.signal(signal.SIGALRM, lambda *_: reducer.set_rows(1))
+signal.setitimer(signal.ITIMER_REAL, 0.02, 0.02)
+reducer.mark_ready(0)
+try:
+    reducer.finish()
+except RuntimeError as error:
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    print(error)
+""") as processes:
+            self.assertRegex(processes.said(0), "^this thread is in a call of this group .*handler")
+
     def test_ctrl_c_ends_the_wait_for_sums(self):
         for options in WAYS:
             with self.subTest(options), ranks.Processes("""
