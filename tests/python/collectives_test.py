@@ -76,6 +76,8 @@ class WrongUse(unittest.TestCase):
                               ({"rank": 0, "world": 0}, "world is 0"),
                               ({"timeout": 0}, "timeout is 0"),
                               ({"connect_timeout": -1}, "connect_timeout is -1"),
+                              ({"timeout": float("inf")}, "timeout is inf"),
+                              ({"stall_report": float("nan")}, "stall_report is nan"),
                               ({"rank": 2, "world": 2, "rendezvous": "file:/tmp"}, "rank"),
                               ({"backend": "pigeons"}, "pigeons"),
                               ({"rendezvous": "nowhere"}, "nowhere")):
