@@ -34,11 +34,13 @@ typedef struct mr_comm mr_comm;
 
 typedef struct mr_comm_options {
   size_t struct_size;
-  const char* backend;         // "single", "tcp" or "mpi"; NULL: chosen by the launcher
-  const char* rendezvous;      // "HOST:PORT" or "file:FOLDER"; NULL: the launcher's
-  const char* job_id;          // a name that no other run has there; NULL: the launcher's
-  int32_t rank;                // with `world`
-  int32_t world;               // the number of ranks; 0: rank and number are the launcher's
+  const char* backend;     // "single", "tcp" or "mpi"; NULL: chosen by the launcher
+  const char* rendezvous;  // "HOST:PORT" or "file:FOLDER"; NULL: the launcher's
+  const char* job_id;      // a name that no other run has there; NULL: the launcher's
+  int32_t rank;            // with `world`
+  // The number of ranks; 0: rank and number are the launcher's. With a rendezvous, it may differ
+  // from the launcher's: for a group of some of the job's ranks.
+  int32_t world;
   int64_t connect_timeout_ns;  // how long ranks wait for each other at the start; 0: 5 minutes
   int64_t timeout_ns;          // the limit of each later wait; 0: none
   // A watchdog, a thread of each rank, notices ranks whose process has ended within a turn (0.1 s),
@@ -134,8 +136,8 @@ typedef struct mr_gradient {
   const int64_t* shape;  // the extents
   int32_t rank;          // the number of extents, at most 6
   int32_t dtype;         // MR_FLOAT32, MR_FLOAT16 or MR_BFLOAT16
-  // Memory of the caller's, which outlives the reducer; NULL, for all gradients or for none: the
-  // reducer's own, so that ranks of one host sum without a copy.
+  // Memory of the caller's, which outlives the reducer; NULL, for all gradients or for none but
+  // those without elements: the reducer's own, so that ranks of one host sum without a copy.
   void* memory;
 } mr_gradient;
 

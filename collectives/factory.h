@@ -37,6 +37,9 @@ struct ConnectOptions {
   // Both need a rank, from the flags or a launcher.
   std::string rendezvous;  // as in rendezvous.h; empty: the launcher's, if it names one
   std::string job_id;      // a name that no other run has there; empty: the launcher's
+  // True if `flags` and `rendezvous` say all, and the launcher's variables are not read: for a
+  // group of some of the job's ranks, or of ranks that the launcher has not started.
+  bool ignore_launcher = false;
   // How long the ranks wait for each other at the start. It does not limit MPI_Init, MPI's own
   // connections and MPI_Finalize: only the launcher, by ending the job, or on_unbounded ends them.
   std::chrono::nanoseconds connect_timeout = std::chrono::minutes(5);

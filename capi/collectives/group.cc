@@ -43,6 +43,8 @@ collectives::ConnectOptions ConnectOptionsOf(const mr_comm_options& options) {
   if (options.rendezvous != nullptr) connect.rendezvous = options.rendezvous;
   if (options.job_id != nullptr) connect.job_id = options.job_id;
   if (options.world != 0) connect.flags = {.rank = options.rank, .size = options.world};
+  const bool by_mpi = connect.backend == "mpi";
+  connect.ignore_launcher = options.world != 0 && options.rendezvous != nullptr && !by_mpi;
   connect.connect_timeout = TimeOr(options.connect_timeout_ns, connect.connect_timeout);
   if (options.watch != nullptr) {
     connect.watch = [watch = options.watch, user = options.user] { return TakeError(watch(user)); };

@@ -73,10 +73,12 @@ absl::StatusOr<GradientSpec> SpecOf(const mr_gradient& given, size_t index) {
 
 absl::StatusOr<Gradients> GradientsOf(std::span<const mr_gradient> given) {
   Gradients gradients;
-  const bool in_memory = !given.empty() && given[0].memory != nullptr;
+  const bool in_memory = std::ranges::any_of(
+      given, [](const mr_gradient& gradient) { return gradient.memory != nullptr; });
   for (size_t i = 0; i < given.size(); ++i) {
     MILLRACE_ASSIGN_OR_RETURN(GradientSpec spec, SpecOf(given[i], i));
-    if ((given[i].memory != nullptr) != in_memory) {
+    const bool is_empty = std::ranges::count(spec.shape.extents(), 0) > 0;
+    if (in_memory && given[i].memory == nullptr && !is_empty) {
       return GradientError(i, "memory is given for some gradients and not for others");
     }
     if (in_memory) gradients.memory.push_back({given[i].memory, spec.dtype, spec.shape});

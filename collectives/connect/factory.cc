@@ -57,6 +57,11 @@ absl::Status CheckBackend(std::string_view backend) {
 }
 
 // Each of the processes would run alone, all of them on the same files.
+EnvLookup VariablesFor(const ConnectOptions& options) {
+  if (!options.ignore_launcher) return Environment;
+  return [](std::string_view) { return std::nullopt; };
+}
+
 absl::Status CheckSeat(const Launcher& launcher, const ConnectOptions& options) {
   if (launcher.kind != LauncherKind::kNone) return absl::OkStatus();
   if (options.rendezvous.empty() && options.job_id.empty()) return absl::OkStatus();
@@ -171,7 +176,8 @@ absl::StatusOr<Launch> Connect(const ConnectOptions& options) {
   if (!options.rendezvous.empty()) {
     MILLRACE_RETURN_IF_ERROR(CheckRendezvousAddress(options.rendezvous));
   }
-  MILLRACE_ASSIGN_OR_RETURN(Launcher launcher, DetectLauncher(Environment, options.flags));
+  MILLRACE_ASSIGN_OR_RETURN(Launcher launcher,
+                            DetectLauncher(VariablesFor(options), options.flags));
   MILLRACE_RETURN_IF_ERROR(CheckSeat(launcher, options));
   if (!options.rendezvous.empty()) launcher.rendezvous = options.rendezvous;
   if (!options.job_id.empty()) launcher.job_id = options.job_id;

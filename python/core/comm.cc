@@ -196,7 +196,13 @@ PyType_Spec spec = {"millrace._core.Comm", sizeof(Comm), 0, Py_TPFLAGS_DEFAULT, 
 }  // namespace
 
 void GroupCalls::Begin() {
-  if (caller_.load(std::memory_order_relaxed) != std::thread::id()) {
+  const std::thread::id caller = caller_.load(std::memory_order_relaxed);
+  if (caller == std::this_thread::get_id()) {
+    Raise(PyExc_RuntimeError,
+          "this thread is in a call of this group of ranks, which the handler "
+          "of a signal has interrupted");
+  }
+  if (caller != std::thread::id()) {
     Raise(PyExc_RuntimeError, "another thread is in a call of this group of ranks");
   }
   next_look_ = Clock::now() + kLook;

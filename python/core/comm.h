@@ -20,7 +20,7 @@ class GroupCalls {
   explicit GroupCalls(PyObject* stalled) : stalled_(Ref::Borrow(stalled)) {}
 
   // Runs call(), which returns an mr_error. Throws what was raised meanwhile, or the exception of
-  // the error; RuntimeError if another thread is in a call.
+  // the error; RuntimeError if a thread is in a call.
   template <typename Waiting>
   void Run(const Waiting& call) {
     Begin();

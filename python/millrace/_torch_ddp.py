@@ -35,8 +35,12 @@ def reduce_gradients(model: DistributedDataParallel, *,
     taken = options_of(**options)
     for name, parameter in model.named_parameters():
         check_on_host(f"parameter '{name}'", parameter)
-    ranks = communicator or default_communicator()
     group: Any = model.process_group
+    if communicator is None and group.size() != torch.distributed.get_world_size():
+        raise ValueError(f"the model's process group has {group.size()} of "
+                         f"{torch.distributed.get_world_size()} ranks: give the communicator of "
+                         "these")
+    ranks = communicator or default_communicator()
     if (group.rank(), group.size()) != (ranks.rank, ranks.size):
         raise ValueError(f"the model's process group has this process as rank {group.rank()} of "
                          f"{group.size()}, and the communicator as rank {ranks.rank} of "
@@ -64,6 +68,7 @@ class BucketSums:
         self._ranks = ranks
         self._options = options
         self._scale = 1.0 / ranks.size
+        self._steps = 0  # that have ended
         self._before: Layout = []
         self._layout: Layout = []
         self._step: list[tuple[Any, torch.Tensor]] = []  # the step's buckets, and their futures
@@ -95,6 +100,7 @@ class BucketSums:
         self._layout.append((buffer.numel(), buffer.dtype, buffer.data_ptr()))
         if not last:
             return
+        self._steps += 1
         known = self._layout == self._before and all(
             dtype in DTYPES for _, dtype, _ in self._layout)
         same = torch.tensor([known], dtype=torch.int32)
@@ -110,7 +116,8 @@ class BucketSums:
         # A bucket of torch is a bucket of the reducer.
         smallest = max(1, min(count * dtype.itemsize for count, dtype, _ in self._layout))
         self._core = _core.Reducer(self._ranks._core, specs, self._memory, **{
-            **self._options, "bucket_bytes": smallest, "edge_bucket_bytes": smallest})
+            **self._options, "bucket_bytes": smallest, "edge_bucket_bytes": smallest,
+            "first_step": self._steps})
 
     def _fits(self, index: int, buffer: torch.Tensor) -> bool:
         memory = self._memory[index]
@@ -125,6 +132,7 @@ class BucketSums:
         if not last:
             return
         core.finish()
+        self._steps += 1
         for memory, (future, taken) in zip(self._memory, self._step):
             if taken.data_ptr() != memory.data_ptr():
                 taken.copy_(memory)

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import contextlib
+import weakref
 from typing import Any, Iterable, Iterator, Optional, Union
 
 import torch
@@ -62,7 +63,9 @@ class Reducer:
         taken = options_of(exact=exact, clip_norm=clip_norm, average_by_rows=average_by_rows,
                            skip_non_finite=skip_non_finite, **options)
         self._named = _named_parameters(parameters)
-        self._states = list(_states_of(parameters, self._named))
+        _check_no_hooks(self._named)
+        self._module = parameters if isinstance(parameters, torch.nn.Module) else None
+        self._rows = 0  # of the step's batches so far
         self._find_unused = find_unused
         self.communicator = communicator or default_communicator()
         self._scale = 1.0 if average_by_rows else 1.0 / self.communicator.size
@@ -76,6 +79,7 @@ class Reducer:
             self.broadcast()
         self._adopt()
         self._hooks = [_hook(each, self._hook_of(i)) for i, (_, each) in enumerate(self._named)]
+        _hooked.update((id(each), self) for _, each in self._named)
         end_at_exit(self)
 
     # ---- A step ----
@@ -87,8 +91,10 @@ class Reducer:
         torch._foreach_zero_(self._views)
 
     def set_rows(self, rows: int) -> None:
-        """With average_by_rows: sets the rows of this rank's batch, before backward."""
-        self._core.set_rows(rows)
+        """With average_by_rows: says the rows of this rank's batch, before its backward. Those of
+        all batches of a step, which no_sync makes several, are added up."""
+        self._core.set_rows(rows if rows < 0 else self._rows + rows)
+        self._rows += rows
 
     @contextlib.contextmanager
     def no_sync(self) -> Iterator[None]:
@@ -109,13 +115,14 @@ class Reducer:
         self._mark_unused()
         outcome = Outcome(*self._core.finish())
         self._marked = [False] * len(self._named)
+        self._rows = 0
         if outcome.clip_factor < 1 and not outcome.skip:
             torch._foreach_mul_(self._views, outcome.clip_factor)
         return outcome
 
     def broadcast(self, root: int = 0) -> None:
         """Makes parameters, and the buffers of a module, those of rank `root`."""
-        for state in self._states:
+        for state in self._states():
             memory = state.contiguous()
             # Bytes: a buffer may be of any type.
             self.communicator.broadcast(memory.reshape(-1).view(torch.uint8), root)
@@ -131,6 +138,9 @@ class Reducer:
         """Lets backward alone from now on. Gradients stay views."""
         for hook in self._hooks:
             hook.remove()
+        for _, each in self._named:
+            if _hooked.get(id(each)) is self:
+                del _hooked[id(each)]
 
     @property
     def counters(self) -> Counters:
@@ -177,6 +187,16 @@ class Reducer:
             view.copy_(grad.detach())
         parameter.grad = view
 
+    def _states(self) -> Iterator[torch.Tensor]:
+        """The tensors that are the same on all ranks. A module may have replaced some."""
+        if self._module is not None:
+            tensors = [*self._module.parameters(), *self._module.buffers()]
+        else:
+            tensors = [tensor for _, tensor in self._named]
+        for tensor in tensors:
+            check_on_host("a parameter or buffer", tensor)
+            yield tensor.detach()
+
     def _adopt(self) -> None:
         for number, (_, each) in enumerate(self._named):
             self._take_back(number, each)
@@ -194,6 +214,10 @@ class Reducer:
 
     def _end(self) -> None:
         self._core.leave(ABORTED, "its program has ended")
+
+
+# The reducer whose hook backward calls, by the id of the parameter, which the reducer holds.
+_hooked: weakref.WeakValueDictionary[int, Reducer] = weakref.WeakValueDictionary()
 
 
 def _named_parameters(parameters: Parameters) -> list[tuple[str, torch.Tensor]]:
@@ -224,16 +248,11 @@ def check_on_host(what: str, tensor: torch.Tensor) -> None:
                          "of the host: on GPUs, use DistributedDataParallel with NCCL")
 
 
-def _states_of(parameters: Parameters,
-               named: list[tuple[str, torch.Tensor]]) -> Iterator[torch.Tensor]:
-    """The tensors that are the same on all ranks."""
-    if isinstance(parameters, torch.nn.Module):
-        tensors = [*parameters.parameters(), *parameters.buffers()]
-    else:
-        tensors = [tensor for _, tensor in named]
-    for tensor in tensors:
-        check_on_host("a parameter or buffer", tensor)
-        yield tensor.detach()
+def _check_no_hooks(named: list[tuple[str, torch.Tensor]]) -> None:
+    """ValueError: another reducer sums these gradients, so that each would scale them."""
+    for name, tensor in named:
+        if id(tensor) in _hooked:
+            raise ValueError(f"parameter '{name}' has a Reducer: call remove_hooks() of that first")
 
 
 def _hook(parameter: Any, function: Any) -> Any:

@@ -14,14 +14,16 @@ __all__ = ["Communicator", "default_communicator"]
 
 Array = TypeVar("Array")
 
+_LONGEST = 9e9  # seconds: nearly as many as there are nanoseconds in 64 bits
 _REDUCTIONS = {"sum": 0, "product": 1, "min": 2, "max": 3, "average": 4}
 
 
 def _nanoseconds(name: str, seconds: Optional[float], otherwise: int = 0) -> int:
     if seconds is None:
         return otherwise
-    if seconds <= 0:
-        raise ValueError(f"{name} is {seconds}, but must be above 0, or None")
+    if not 0 < seconds <= _LONGEST:
+        raise ValueError(f"{name} is {seconds}, but must be above 0 and up to {_LONGEST:.0e}, or "
+                         "None")
     return max(1, round(seconds * 1e9))
 
 
@@ -64,7 +66,7 @@ class Communicator:
 
         rank, world: this rank and the number of ranks; None: those of torch.distributed where the
             program has initialised it, else the launcher's (torchrun, MPI, Slurm, TF_CONFIG,
-            Kubernetes), else 0 of 1.
+            Kubernetes), else 0 of 1. Given with a rendezvous, they may be those of a part of the job.
         rendezvous: where the ranks meet, "HOST:PORT" of rank 0 or "file:FOLDER"; None: the
             launcher's.
         job_id: a name that no other run has there; None: the launcher's.

@@ -9,6 +9,7 @@ from millrace.collectives import Communicator, default_communicator, end_at_exit
 __all__ = ["Counters", "Outcome", "Reducer", "Shard"]
 
 _POLICIES = {"auto": 0, "inline": 1, "thread": 2}
+_WIRES = ("float32", "float16", "bfloat16")
 ABORTED = 10
 
 
@@ -54,6 +55,11 @@ def options_of(*, exact: bool = False, average_by_rows: bool = False,
         raise ValueError(f"policy is {policy!r}, not one of {', '.join(_POLICIES)}")
     if micro_batches < 1:
         raise ValueError(f"micro_batches is {micro_batches}, but must be above 0")
+    if wire not in _WIRES:
+        raise ValueError(f"wire is {wire!r}, not one of {', '.join(_WIRES)}")
+    for name, size in (("bucket_bytes", bucket_bytes), ("edge_bucket_bytes", edge_bucket_bytes)):
+        if size is not None and size < 1:
+            raise ValueError(f"{name} is {size}, but must be above 0, or None")
     return {"exact": exact, "average_by_rows": average_by_rows, "skip_non_finite": skip_non_finite,
             "clip_norm": clip_norm or 0.0, "shard": shard, "micro_batches": micro_batches,
             "wire": wire, "bucket_bytes": bucket_bytes or 0,

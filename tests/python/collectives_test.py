@@ -4,7 +4,9 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import unittest
+from unittest import mock
 
 import millrace as mr
 import numpy as np
@@ -74,6 +76,8 @@ class WrongUse(unittest.TestCase):
                               ({"rank": 0, "world": 0}, "world is 0"),
                               ({"timeout": 0}, "timeout is 0"),
                               ({"connect_timeout": -1}, "connect_timeout is -1"),
+                              ({"timeout": float("inf")}, "timeout is inf"),
+                              ({"stall_report": float("nan")}, "stall_report is nan"),
                               ({"rank": 2, "world": 2, "rendezvous": "file:/tmp"}, "rank"),
                               ({"backend": "pigeons"}, "pigeons"),
                               ({"rendezvous": "nowhere"}, "nowhere")):
@@ -116,6 +120,14 @@ class Launchers(unittest.TestCase):
                               stdout=subprocess.PIPE,
                               env={**os.environ, "RANK": "0", "WORLD_SIZE": "1"}).stdout
         self.assertEqual(told, "<Communicator: rank 0 of 1, single>\n")
+
+    def test_a_group_may_be_a_part_of_the_job(self):
+        with tempfile.TemporaryDirectory() as folder, mock.patch.dict(
+                os.environ, {"RANK": "2", "WORLD_SIZE": "3"}):
+            group = mr.Communicator.connect(rank=0, world=1, rendezvous="file:" + folder)
+            self.assertEqual((group.rank, group.size), (0, 1))
+            with self.assertRaisesRegex(mr.FailedPrecondition, "contradict"):
+                mr.Communicator.connect(rank=0, world=1)
 
 
 class Processes(unittest.TestCase):

@@ -214,7 +214,10 @@ class WrongUse(unittest.TestCase):
         for options, kind, text in (({"policy": "fast"}, ValueError, "'fast'"),
                                     ({"micro_batches": 0}, ValueError, "micro_batches"),
                                     ({"wire": "int8"}, ValueError, "int8"),
-                                    ({"wire": "int32"}, ValueError, "wire"),
+                                    ({"wire": "int32"}, ValueError, "wire is 'int32'"),
+                                    ({"wire": "bytes"}, ValueError, "wire is 'bytes'"),
+                                    ({"bucket_bytes": -1}, ValueError, "bucket_bytes is -1"),
+                                    ({"edge_bucket_bytes": 0}, ValueError, "edge_bucket_bytes"),
                                     ({"clip_norm": -1}, mr.PlanError, "clip"),
                                     ({"bucket_byte": 1}, TypeError, "bucket_byte")):
             with self.subTest(text), self.assertRaisesRegex(kind, text):
@@ -358,6 +361,22 @@ else:
 """, beginning=REDUCER) as processes:
             processes.go(1)
             self.assertEqual(processes.said(0), "1 1\n")
+
+    def test_a_handler_of_a_signal_in_a_call(self):
+        with ranks.Processes("""
+reducer = mr.Reducer([np.zeros(2, "float32")], communicator=comm)
+if rank == 1:
+    signal.pause()
+signal.signal(signal.SIGALRM, lambda *_: reducer.set_rows(1))
+signal.setitimer(signal.ITIMER_REAL, 0.02, 0.02)
+reducer.mark_ready(0)
+try:
+    reducer.finish()
+except RuntimeError as error:
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    print(error)
+""") as processes:
+            self.assertRegex(processes.said(0), "^this thread is in a call of this group .*handler")
 
     def test_ctrl_c_ends_the_wait_for_sums(self):
         for options in WAYS:

@@ -127,6 +127,23 @@ class Averages(unittest.TestCase):
 
         self.assertEqual(ranks.in_threads(2, train), [(3, [6.0] * 3)] * 2)
 
+    def test_rows_of_several_batches_are_added_up(self):
+        def train(group):
+            weight = nn.Parameter(torch.ones(3))
+            reducer = mrt.Reducer([weight], communicator=group, average_by_rows=True)
+            averages = []
+            for _ in range(2):
+                reducer.zero_grad()
+                with reducer.no_sync():
+                    reducer.set_rows(2)
+                    (weight * torch.full((2, 3), 6.0)).sum().backward()
+                reducer.set_rows(3)
+                (weight * torch.full((3, 3), 6.0)).sum().backward()
+                averages.append((reducer.finish().rows, weight.grad.tolist()))
+            return averages
+
+        self.assertEqual(ranks.in_threads(2, train), [[(10, [6.0] * 3)] * 2] * 2)
+
     def test_sums_that_are_not_finite_are_found(self):
         def train(group):
             weight = nn.Parameter(torch.ones(3))
@@ -172,6 +189,19 @@ class Averages(unittest.TestCase):
             self.assertEqual((net.weight.grad.dtype, net.weight.grad.stride()),
                              (dtype, net.weight.stride()))
             self.assertTrue(torch.equal(net.weight.grad, wanted))
+
+
+class InPlace(unittest.TestCase):
+    def test_a_tensor_may_be_empty(self):  # and lie nowhere
+        def train(group):
+            own = [torch.empty(0), torch.full((2,), group.rank + 1.0)]
+            reducer = mr.Reducer(own, communicator=group, in_place=True)
+            for number in range(2):
+                reducer.mark_ready(number)
+            reducer.finish()
+            return reducer.gradient(0).shape, own[1].tolist()
+
+        self.assertEqual(ranks.in_threads(2, train), [((0,), [3.0, 3.0])] * 2)
 
 
 class Bucket:
@@ -244,6 +274,16 @@ class States(unittest.TestCase):
         _, own = ranks.in_threads(2, lambda group: start(group, broadcast=False))
         self.assertEqual(own["steps"], 8)
 
+    def test_a_buffer_that_the_module_has_replaced_is_given(self):
+        def train(group):
+            net = nn.BatchNorm1d(2)
+            reducer = mrt.Reducer(net, communicator=group)
+            net.running_mean = torch.full((2,), float(group.rank + 1))
+            reducer.broadcast()
+            return net.running_mean.tolist()
+
+        self.assertEqual(ranks.in_threads(2, train), [[1.0, 1.0]] * 2)
+
     def test_gradients_that_were_there_are_kept(self):
         group, = mr.Communicator.threads(1)
         weight = nn.Parameter(torch.ones(2))
@@ -284,6 +324,20 @@ class WrongUse(unittest.TestCase):
         with self.assertRaisesRegex(mr.FailedPrecondition, "'weight' got a second .*no_sync"):
             weight.sum().backward()
         reducer.finish()
+
+    def test_a_second_reducer_of_a_parameter(self):
+        weight = nn.Parameter(torch.ones(2))
+        first = mrt.Reducer([weight], communicator=self.group)
+        with self.assertRaisesRegex(ValueError, "'0' has a Reducer: .*remove_hooks"):
+            mrt.Reducer([weight], communicator=self.group)
+        first.remove_hooks()
+        second = mrt.Reducer([weight], communicator=self.group)
+        first.remove_hooks()
+        with self.assertRaisesRegex(ValueError, "'0' has a Reducer"):
+            mrt.Reducer([weight], communicator=self.group)
+        weight.sum().backward()
+        second.finish()
+        self.assertEqual(weight.grad.tolist(), [1, 1])
 
     def test_what_cannot_be_summed(self):
         lookup = nn.Embedding(4, 2, sparse=True)
@@ -394,11 +448,11 @@ print("close")
 """, size=3, beginning=BEGIN), ["close\n"] * 3)
 
     def test_a_rank_that_is_killed_in_backward_is_named(self):
-        for model, first in (("reducer = mrt.Reducer(net)\n"
-                              "end = reducer.finish", 1),
-                             ("net = make()\n"
-                              "mrt.reduce_gradients(net)\n"
-                              "end = lambda: None", 0)):
+        for model in ("reducer = mrt.Reducer(net)\n"
+                      "end = reducer.finish",
+                      "net = make()\n"
+                      "mrt.reduce_gradients(net)\n"
+                      "end = lambda: None"):
             with ranks.Processes(f"""
 {model}
 try:
@@ -415,9 +469,24 @@ except mr.PeerLost as error:
     sys.stdout.flush()
     os._exit(0)  # gloo waits for the rank
 """, beginning=BEGIN) as processes:
-                steps = 5 if first else 2  # the hook's first three are the communicator's
-                self.assertEqual(processes.said(0), f"1 True {steps}\n")
+                self.assertEqual(processes.said(0), "1 True 5\n")
                 self.assertEqual(processes.ranks[1].wait(100), -signal.SIGKILL)
+
+    def test_a_model_of_some_ranks_needs_their_communicator(self):
+        said = ranks.said_by_all("""
+alone = [dist.new_group([each]) for each in range(world)][rank]
+model = make(process_group=alone)
+try:
+    mrt.reduce_gradients(model)
+except ValueError as error:
+    print(error)
+group, = mr.Communicator.threads(1)
+mrt.reduce_gradients(model, communicator=group)
+loss_of(model, 0).backward()
+print("summed")
+""", beginning=BEGIN)
+        for each in said:
+            self.assertRegex(each, "has 1 of 2 ranks: give the communicator of these\nsummed")
 
     def test_wrong_use_of_the_hook(self):
         said = ranks.said_by_all("""

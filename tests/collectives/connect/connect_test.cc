@@ -143,6 +143,17 @@ TEST_F(ConnectTest, AMeetingPlaceAndAJobAreForWhoeverHasARank) {
   EXPECT_TRUE(Connect(options).ok()) << Connect(options).status();
 }
 
+TEST_F(ConnectTest, AGroupOfSomeOfTheRanksIsNotTheLaunchersJob) {
+  setenv("WORLD_SIZE", "3", 1);
+  setenv("RANK", "2", 1);
+  ConnectOptions options;
+  options.flags = {.rank = 0, .size = 1};
+  options.rendezvous = "node1:29500";
+  EXPECT_TRUE(absl::IsFailedPrecondition(Connect(options).status()));
+  options.ignore_launcher = true;
+  EXPECT_TRUE(Connect(options).ok()) << Connect(options).status();
+}
+
 TEST_F(ConnectTest, ARankThatNeverComesIsNamed) {
   ConnectOptions options;
   options.flags = {.rank = 0, .size = 2};
