@@ -4,6 +4,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Callable, Iterable, cast
 
 if TYPE_CHECKING:
+    from ._page import Page
     from .context import Context
     from .device import DeviceLoader
     from .loader import Keys, Loader
@@ -73,6 +74,20 @@ class SinkMethods:
         what the opened files hold. With rank=-1 the files stay closed."""
         from .loader import explain
         return explain(cast("Plan", self), context, rank, world, **options)
+
+    def show(self, rows: int = 32, *, batches: int = 1, rank: int = 0, world: int = 1) -> Page:
+        """Returns a page of the first batches: images or a table of values, labels, stages, as the
+        command `millrace show` makes it. A notebook shows the page; `page.save(path)` writes it.
+
+        rows: the rows of each batch, at most.
+        batches: the number of batches.
+        rank, world: the rank whose rows are shown, and the number of ranks.
+
+        FailedPrecondition: the plan has functions, memory or pushed records of this program.
+        Error: the command's message.
+        """
+        from ._page import page_of
+        return page_of(cast("Plan", self), rows, batches, rank, world)
 
 
 def gather(batch: Any, keys: Keys, names: Iterable[str], convert: Callable[[Any, str], Any]) -> Any:

@@ -12,6 +12,9 @@ from typing import Union
 Value = Union[str, tuple[str, ...], "Tree"]
 Tree = list[tuple[str, Value]]
 
+# Stands for a plan's file in messages of the library, which name a line of the text.
+ORIGIN = "<plan>"
+
 _TOKEN = re.compile(r"""\s*("(?:[^"\\]|\\.)*"|[{}\[\]:,]|[^\s{}\[\]:,"]+)""")
 _ESCAPE = re.compile(rb"\\([0-7]{1,3}|.)", re.DOTALL)
 _ESCAPED = {b"n": b"\n", b"r": b"\r", b"t": b"\t"}

@@ -18,9 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Plan", "load"]
 
-# Stands for a plan's file in messages of the library, which name a line of the text.
-_ORIGIN = "<plan>"
-_LINE = re.compile(re.escape(_ORIGIN) + r":(\d+):\d+")
+_LINE = re.compile(re.escape(_text.ORIGIN) + r":(\d+):\d+")
 
 
 class Stage(NamedTuple):
@@ -217,7 +215,7 @@ class Plan(StageMethods, SinkMethods):
         def is_same() -> bool:
             text = "".join(_text.write([entry]) + "\n" for entry in tree)
             try:
-                return _core.plan_from_text(text, _ORIGIN, {}).text() == wanted
+                return _core.plan_from_text(text, _text.ORIGIN, {}).text() == wanted
             except PlanError:
                 return False
 
@@ -250,7 +248,7 @@ class Plan(StageMethods, SinkMethods):
         """Returns the library's plan."""
         if self._checked is None:
             try:
-                checked = _core.plan_from_text(self.text, _ORIGIN, {})
+                checked = _core.plan_from_text(self.text, _text.ORIGIN, {})
             except PlanError as error:
                 raise self._placed(error) from None
             object.__setattr__(self, "_checked", checked)
@@ -264,7 +262,7 @@ class Plan(StageMethods, SinkMethods):
         # Any batch is as good: the plan's own one is checked when it is there.
         batch = f"stage {{ batch {{ size: {self._settings.get('lanes') or 1} }} }}"
         try:
-            _core.plan_from_text(self.text + batch, _ORIGIN, {})
+            _core.plan_from_text(self.text + batch, _text.ORIGIN, {})
         except PlanError as error:
             line = _LINE.match(str(error))
             if line is None or int(line[1]) <= len(self._lines()):
@@ -290,7 +288,7 @@ class Plan(StageMethods, SinkMethods):
             return _LINE.sub(place, line)
 
         mistakes = "\n".join(mistake(line) for line in str(error).split("\n"))
-        return PlanError(mistakes.replace(_ORIGIN, "plan"))
+        return PlanError(mistakes.replace(_text.ORIGIN, "plan"))
 
     # As an object.
 

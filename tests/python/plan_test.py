@@ -1,6 +1,7 @@
 """Plans as chains: their text, the places of mistakes, and the way from a plan file and back."""
 import contextlib
 import glob
+import html
 import io
 import os
 import pickle
@@ -10,6 +11,7 @@ import sys
 import tempfile
 import unittest
 
+import data
 import millrace as mr
 from millrace import _core
 
@@ -339,6 +341,44 @@ class ObjectTest(unittest.TestCase):
         self.assertIn("<td>tfrecord</td><td>files: &quot;&lt;b&gt;&amp;.tfrecord&quot;</td>", page)
         self.assertIn("<td>x/y</td><td>batch</td><td>size: 2</td>", page)
         self.assertNotIn("<i>", page)
+
+
+class ShowTest(unittest.TestCase):
+    """The page of a plan's first batches."""
+
+    def test_the_page_has_the_rows_that_are_asked_for_and_the_stages(self):
+        plan = mr.tfrecord(data.shards(12)).parse_example(
+            mr.feature("image/encoded", bytes), mr.feature("image/class/label", int, name="label"))
+        page = plan.decode_image().resize(32, 40).batch(4).show(3, batches=2)
+        self.assertEqual(page.html.count("<img "), 6)
+        self.assertIn("decode_image", page.html)
+        notebook = page._repr_html_()
+        self.assertEqual(html.unescape(re.search('srcdoc="([^"]*)"', notebook)[1]), page.html)
+        path = os.path.join(data.folder(), "page.html")
+        page.save(path)
+        with open(path, encoding="utf-8") as file:
+            self.assertEqual(file.read(), page.html)
+
+    def test_ranks_show_their_own_rows(self):
+        plan = mr.range(8).batch(4)
+        pages = [plan.show(rank=rank, world=2).html for rank in range(2)]
+        self.assertIn("range record 0<", pages[0])
+        self.assertIn("range record 3<", pages[1])
+        self.assertNotIn("range record 0<", pages[1])
+
+    def test_errors_are_those_of_the_command(self):
+        with self.assertRaisesRegex(mr.Error, "no-such.csv"):
+            mr.csv("no-such.csv").parse_csv(mr.feature("a", int)).batch(2).show()
+        shapes = mr.tfrecord(data.shards(4)).parse_example(mr.feature("image/encoded", bytes))
+        shapes = shapes.decode_image().batch(2)
+        with self.assertRaisesRegex(mr.PlanError, f"plan_test.py:{here() - 1}: stage 'batch'"):
+            shapes.show()
+        with self.assertRaises(mr.PlanError):
+            mr.range(3).show()
+        with self.assertRaisesRegex(mr.Error, "--rank 5"):
+            mr.range(3).batch(1).show(rank=5)
+        with self.assertRaisesRegex(mr.FailedPrecondition, "peek"):
+            mr.push(mr.PushSource()).parse_json(mr.feature("x", int)).batch(1).show()
 
 
 def drawn_plans():
