@@ -1,5 +1,4 @@
-"""Accelerate, saved in the middle of an epoch and loaded again: the loader's state is among its
-files.
+"""Accelerate, saved in the middle of an epoch and loaded again with the loader's state.
 
     python accelerate_resume.py build/fashion_mnist
 """
@@ -12,8 +11,7 @@ from torch import nn
 
 import millrace as mr
 
-STEPS = 120
-STOP = 79  # behind a step of the optimizer: gradients that wait for one are not saved
+STEPS, STOP = 120, 79  # behind a step of the optimizer: gradients that wait are not saved
 
 
 def make_loader(folder):
@@ -53,8 +51,7 @@ def main(folder):
     with tempfile.TemporaryDirectory() as saved:
         train(folder, STOP, save=saved)
         resumed = train(folder, STEPS, first=STOP, load=saved)
-    for one, other in zip(whole.parameters(), resumed.parameters()):
-        assert torch.equal(one, other)
+    assert all(torch.equal(*pair) for pair in zip(whole.parameters(), resumed.parameters()))
     print(f"resumed at step {STOP} of {STEPS}: the weights are equal to the bit")
 
 

@@ -19,7 +19,6 @@ def make_net():
     def block(inputs, outputs):
         return nn.Sequential(nn.Conv2d(inputs, outputs, 3, stride=2, padding=1),
                              nn.BatchNorm2d(outputs), nn.ReLU())
-
     return nn.Sequential(block(3, 16), block(16, 32), block(32, 64), nn.AdaptiveAvgPool2d(1),
                          nn.Flatten(), nn.Linear(64, 1000))
 
@@ -41,8 +40,7 @@ def main(files):
         net = DistributedDataParallel(net)
     optimizer = torch.optim.SGD(net.parameters(), lr=0.05, momentum=0.9)
 
-    # The global batch; each rank gets its rows. A torch DataLoader, whose batches are ready, and on
-    # the device.
+    # The batch of all ranks, of which each gets its rows, on the device.
     loader = mr.recipes.imagenet_train(files, BATCH).torch(
         ("image", "label"), device=device, layout="channels_last")
     for epoch in range(EPOCHS):

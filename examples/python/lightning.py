@@ -1,8 +1,7 @@
-"""Lightning, stopped in the middle of an epoch and resumed: the loader's state is in its checkpoint.
+"""Lightning, stopped inside of an epoch and resumed: the loader's state is in its checkpoint.
 
     python lightning.py build/fashion_mnist
 """
-import os
 import sys
 import tempfile
 
@@ -20,8 +19,7 @@ class Net(pl.LightningModule):
         self.layers = nn.Sequential(nn.Flatten(), nn.Linear(784, 64), nn.ReLU(), nn.Linear(64, 10))
 
     def training_step(self, batch, _):
-        images, labels = batch
-        return nn.functional.cross_entropy(self.layers(images), labels)
+        return nn.functional.cross_entropy(self.layers(batch[0]), batch[1])
 
     def configure_optimizers(self):
         return torch.optim.SGD(self.parameters(), 0.05, momentum=0.9)
@@ -50,11 +48,10 @@ def train(folder, steps, resume=None, save=None):
 def main(folder):
     whole = train(folder, 150)
     with tempfile.TemporaryDirectory() as work:
-        checkpoint = os.path.join(work, "half.ckpt")
+        checkpoint = f"{work}/half.ckpt"
         train(folder, 70, save=checkpoint)
         resumed = train(folder, 150, resume=checkpoint)
-    for one, other in zip(whole.parameters(), resumed.parameters()):
-        assert torch.equal(one, other)
+    assert all(torch.equal(*pair) for pair in zip(whole.parameters(), resumed.parameters()))
     print("resumed at step 70 of 150: the weights are equal to the bit")
 
 

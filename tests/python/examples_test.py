@@ -1,5 +1,6 @@
 """The examples that need NumPy alone."""
 import os
+import pathlib
 import subprocess
 import sys
 import unittest
@@ -21,6 +22,12 @@ class Examples(unittest.TestCase):
 
     def test_resume(self):
         self.assertIn("the other 2 batches are those", self.run_example("resume.py"))
+
+    def test_each_of_all_is_under_60_lines(self):
+        lines = {path.name: len(path.read_text(encoding="utf-8").splitlines())
+                 for path in pathlib.Path(EXAMPLES).glob("*.py")}
+        self.assertIn("ddp_hook.py", lines)
+        self.assertEqual({name for name, count in lines.items() if count >= 60}, set())
 
 
 if __name__ == "__main__":
