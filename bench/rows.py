@@ -59,8 +59,28 @@ def measure(name, unit, value, limit, repeats):
     return summary(name, unit, values, limits)
 
 
+def paired(name, unit, values, limits):
+    """A row whose ratio is the median of the turns' own ratios."""
+    row = summary(name, unit, values, limits)
+    ratios = [value / limit for value, limit in zip(values, limits)]
+    row["ratio"], row["ratio_spread"] = statistics.median(ratios), spread(ratios)
+    row["note"] = f"ratios of the turns {min(ratios):.3f} to {max(ratios):.3f}"
+    return row
+
+
+def measure_paired(name, unit, value, limit, repeats):
+    """Value and limit follow each other in every turn, in the next one in reverse, and their ratio
+    is taken within the turn: a machine that gets slower or faster does so to both alike."""
+    turns = []
+    for turn in range(repeats):
+        both = (value, limit)
+        figures = {run: run() for run in (reversed(both) if turn % 2 else both)}
+        turns.append([figures[run] for run in both])
+    return paired(name, unit, *zip(*turns))
+
+
 def measure_scaling(name, value_rate, limit_rate, repeats):
-    """Rates of two threads by those of one. The ratio is the median of the turns' own ratios.
+    """Rates of two threads by those of one.
 
     Within a turn the four runs alternate, and the next turn has them in reverse, so that a machine
     which gets slower or faster does so to both scalings alike.
@@ -71,11 +91,7 @@ def measure_scaling(name, value_rate, limit_rate, repeats):
         rates = {run: run[0](run[1]) for run in (reversed(runs) if turn % 2 else runs)}
         values.append(rates[value_rate, 2] / rates[value_rate, 1])
         limits.append(rates[limit_rate, 2] / rates[limit_rate, 1])
-    row = summary(name, "times", values, limits)
-    ratios = [value / limit for value, limit in zip(values, limits)]
-    row["ratio"], row["ratio_spread"] = statistics.median(ratios), spread(ratios)
-    row["note"] = f"ratios of the turns {min(ratios):.3f} to {max(ratios):.3f}"
-    return row
+    return paired(name, "times", values, limits)
 
 
 def need_cores(count):

@@ -27,6 +27,12 @@ class BenchRowsTest(unittest.TestCase):
             for name in names:
                 self.assertIn(f"| `{name}` |", readme)
 
+    def test_every_row_is_described(self):
+        described = (ROOT / "bench/rows.md").read_text()
+        for area in AREAS:
+            for row in area.ROWS:
+                self.assertIn(f"`{row.__name__}`**", described)
+
     def test_every_target_is_built(self):
         built = (ROOT / "bench/CMakeLists.txt").read_text()
         for area in AREAS:
@@ -51,6 +57,16 @@ class BenchRowsTest(unittest.TestCase):
         self.assertAlmostEqual(row["ratio"], 0.9)
         self.assertAlmostEqual(row["ratio_spread"], 0)
         self.assertGreater(row["value_spread"], 0.2)
+
+    def test_a_paired_ratio_is_that_of_the_turns_and_every_other_turn_runs_in_reverse(self):
+        order, values, limits = [], iter([1, 40, 3]), iter([2, 10, 4])
+
+        def next_of(name, figures):
+            return lambda: (order.append(name), next(figures))[1]
+
+        row = rows.measure_paired("row", "us", next_of("value", values), next_of("limit", limits), 3)
+        self.assertEqual(order, ["value", "limit", "limit", "value", "value", "limit"])
+        self.assertEqual((row["value"], row["limit"], row["ratio"]), (3, 4, 0.75))
 
     def test_the_ratio_of_a_row_is_that_of_the_medians(self):
         values, limits = iter([1, 5, 3]), iter([2, 2, 8])
