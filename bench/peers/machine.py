@@ -1,4 +1,4 @@
-"""What the tables say of the machine, and where the peers' things lie."""
+"""What the tables say of the machine, where the peers' things lie, and where a table goes."""
 
 import datetime
 import os
@@ -24,3 +24,12 @@ def processor():
 
 def today():
     return f"{datetime.date.today()}, {processor()}, {THREADS} cores"
+
+
+def put_between(document, marks, text):
+    """Puts `text` between two marks, lines of a document that stay."""
+    before, mark, rest = document.read_text(encoding="utf-8").partition(marks[0])
+    _, end, after = rest.partition(marks[1])
+    if not mark or not end:
+        raise ValueError(f"{document}: the marks of the table are not there")
+    document.write_text(before + mark + text + end + after, encoding="utf-8")

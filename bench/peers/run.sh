@@ -11,6 +11,8 @@
 #       the gradients of a ResNet-50 over two ranks: PyTorch's Gloo
 #   bench/peers/run.sh ddp [--steps N]
 #       backward and the sums of its gradients over two ranks: DistributedDataParallel with Gloo
+#   bench/peers/run.sh goals [--repeats N] [--row NAME]... [--publish]
+#       all goals of the Python package, with and without the peers
 #
 # Builds what it needs of the release preset and makes a virtual environment with the pinned
 # packages of requirements/ in build/peers (about 3.5 GB, the only part that needs the network).
@@ -20,7 +22,7 @@ here=$root/bench/peers
 venv=$root/build/peers/venv
 work=train_path
 case ${1:-} in
-  train_path | records | allreduce | ddp) work=$1; shift ;;
+  train_path | records | allreduce | ddp | goals) work=$1; shift ;;
 esac
 for word in "$@"; do
   case $word in
@@ -30,10 +32,14 @@ done
 # Before anything is installed.
 [ "$work" != train_path ] || python3 "$here/$work.py" --check-only "$@"
 case $work in
-  train_path) peers="dali tensorflow pytorch" targets="millrace bench_raw_jpeg" ;;
+  train_path) peers="dali tensorflow pytorch" targets="millrace millrace_python bench_raw_jpeg" ;;
   records) peers=tensorflow targets=millrace ;;
   allreduce) peers=pytorch targets=bench_collective_rows ;;
   ddp) peers=pytorch targets=millrace_python ;;
+  goals)
+    peers="dali tensorflow pytorch"
+    targets="millrace millrace_python bench_raw_jpeg bench_make_records bench_stream_rows"
+    ;;
 esac
 if [ ! -x "$venv/bin/pip" ]; then
   python3 -c 'import ensurepip' 2>/dev/null || {

@@ -22,7 +22,7 @@ import tarfile
 
 from chart import bar_chart
 from install import STATE, reason
-from machine import BIN, PEERS, ROOT, THREADS, today
+from machine import BIN, PEERS, ROOT, THREADS, put_between, today
 
 MARKS = "<!-- train_path: `bench/peers/run.sh --publish` writes this -->\n", "<!-- end of train_path -->\n"
 START_SECONDS = 120  # what a turn may take beside its seconds
@@ -32,6 +32,7 @@ RAW, OWN = "raw libjpeg-turbo", "Millrace"
 ROWS = {
     "raw": (RAW, "region decode only, {threads} threads, files in memory", None),
     "millrace": (OWN, "`examples/imagenet/train.pbtxt`, {threads} threads", None),
+    "millrace.torch": ("Millrace in PyTorch", "`plan.torch`, {threads} threads", "pytorch"),
     "dali": ("DALI, CPU", "`image_random_crop`, {threads} threads, `device_id=None`", "dali"),
     "tf.data": ("tf.data", "`decode_and_crop_jpeg`, pool of {threads} threads", "tensorflow"),
     "torchvision": ("PyTorch, torchvision.io", "DataLoader, {threads} workers, files", "pytorch"),
@@ -46,10 +47,12 @@ class Skip(Exception):
 def run(command, timeout=None):
     """What `command` prints; its processes end with it, whatever happens."""
     words = [str(word) for word in command]
+    environment = dict(os.environ, XDG_CACHE_HOME=str(PEERS / "data" / "cache"),
+                       PYTHONPATH=str(ROOT / "build" / "release" / "python"))
     try:
         child = subprocess.Popen(words, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                  text=True, errors="replace", start_new_session=True,
-                                 env=dict(os.environ, XDG_CACHE_HOME=str(PEERS / "data" / "cache")))
+                                 env=environment)
     except OSError as error:
         raise Skip(str(error)) from error
     try:
@@ -162,10 +165,22 @@ def millrace_turn(folder, options):
     return row["samples_per_second"], ""
 
 
-def peer_turn(name, folder, options):
-    failed = STATE / f"{ROWS[name][2]}.failed"
+def check_installed(peer):
+    failed = STATE / f"{peer}.failed"
     if failed.exists():
         raise Skip(f"not installed: {failed.read_text(encoding='utf-8')}")
+
+
+def torch_turn(folder, options):
+    check_installed("pytorch")
+    row = last_json(run([sys.executable, ROOT / "bench" / "python" / "images.py", "torch",
+                         folder / "shards", "--batch", options.batch, "--seconds", options.seconds,
+                         "--threads", THREADS], options.seconds + START_SECONDS))
+    return row["samples_per_second"], ""
+
+
+def peer_turn(name, folder, options):
+    check_installed(ROWS[name][2])
     row = last_json(run([sys.executable, ROOT / "bench" / "peers" / "loaders.py", name, folder,
                          "--batch", options.batch, "--seconds", options.seconds],
                         options.seconds + START_SECONDS))
@@ -173,7 +188,7 @@ def peer_turn(name, folder, options):
 
 
 def turn(name, folder, options):
-    own = {"raw": raw_turn, "millrace": millrace_turn}.get(name)
+    own = {"raw": raw_turn, "millrace": millrace_turn, "millrace.torch": torch_turn}.get(name)
     return own(folder, options) if own else peer_turn(name, folder, options)
 
 
@@ -222,7 +237,7 @@ def table(rows):
 def chart(rows, how):
     bars = []
     for name, row in rows.items():
-        kind = {"raw": "limit", "millrace": "own"}.get(name, "peer")
+        kind = {"raw": "limit", "millrace": "own", "millrace.torch": "own"}.get(name, "peer")
         words, value = "skipped", None
         if found := figures(row, rows):
             value, ratio, _ = found
@@ -243,11 +258,7 @@ def versions(rows):
 
 def publish(text, document, picture, svg):
     """Puts `text` between the marks of `document`, and the chart where the README shows it."""
-    before, mark, rest = document.read_text(encoding="utf-8").partition(MARKS[0])
-    _, end, after = rest.partition(MARKS[1])
-    if not mark or not end:
-        raise ValueError(f"{document}: the marks of the table are not there")
-    document.write_text(before + mark + text + end + after, encoding="utf-8")
+    put_between(document, MARKS, text)
     picture.write_text(svg, encoding="utf-8")
 
 

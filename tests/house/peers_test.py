@@ -12,7 +12,10 @@ from unittest import mock
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "bench" / "peers"))
 import chart  # noqa: E402
+import ddp  # noqa: E402
+import goals  # noqa: E402
 import install  # noqa: E402
+import torch_rows  # noqa: E402
 import train_path  # noqa: E402
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -169,6 +172,77 @@ class ChartTest(unittest.TestCase):
 
     def test_nothing_to_show_is_a_chart_too(self):
         xml.etree.ElementTree.fromstring(chart.bar_chart("t", "s", "x", self.BARS[2:], []))
+
+
+def row_of(name, value, limit, **more):
+    return {"name": name, "value": value, "unit": "us", "limit": limit, "ratio": value / limit,
+            "value_spread": 0.1, "limit_spread": 0.2, "repeats": 3} | more
+
+
+class GoalsTest(unittest.TestCase):
+    def measure(self, *benches, names=None):
+        with mock.patch.object(goals, "ROWS", benches):
+            return goals.measure(names, 3, lambda row: None)
+
+    def test_every_goal_has_a_row_and_is_described(self):
+        described = (ROOT / "bench" / "rows.md").read_text(encoding="utf-8")
+        self.assertEqual(list(goals.BARS), [row.__name__ for row in goals.ROWS])
+        for name in goals.BARS:
+            self.assertIn(f"**`{name}`**", described)
+
+    def test_a_goal_that_is_missed_says_so(self):
+        def python_batch(repeats):
+            return row_of("python_batch", value, 0.5)
+
+        for value, word in ((2.9, "<= 3 us: met"), (3.1, "<= 3 us: **missed**")):
+            rows = self.measure(python_batch)
+            self.assertIn(word, goals.table(rows))
+        self.assertEqual("0 of 1 goals met, 1 missed, 0 not told", goals.counts(rows))
+
+    def test_a_row_that_cannot_be_measured_says_why_and_the_others_go_on(self):
+        def torch_rate(repeats):
+            raise torch_rows.Skip("no | torch")
+
+        def python_open(repeats):
+            return row_of("python_open", 1, 5, note="a | b")
+
+        rows = self.measure(torch_rate, python_open)
+        self.assertIn("| skipped: no \\| torch | | | | ratio >= 0.99: not measured |",
+                      goals.table(rows))
+        self.assertIn("1 us; a \\| b |", goals.table(rows))
+        self.assertEqual("1 of 2 goals met, 0 missed, 1 not told", goals.counts(rows))
+        self.assertEqual(1, len(self.measure(torch_rate, python_open, names=["python_open"])))
+
+    def test_the_best_of_the_peers_is_the_limit(self):
+        figures = {"millrace.torch": [300, 310, 290], "dali": [90, 99, 95],
+                   "tf.data": [100, 98, 101]}
+        rows = {name: {"values": values} for name, values in figures.items()}
+        row = torch_rows.peers_row(rows)
+        self.assertEqual((300, 100), (row["value"], row["limit"]))
+        self.assertEqual("dali 95; tf.data 100", row["note"])
+        self.assertIs(True, torch_rows.BARS["torch_peers"][1](row))
+
+    def test_beside_a_peer_that_did_not_run_the_goal_is_not_told_but_may_be_missed(self):
+        def met(own):
+            return torch_rows.BARS["torch_peers"][1](torch_rows.peers_row(
+                {"millrace.torch": {"values": [own]}, "dali": {"skipped": "gone"},
+                 "tf.data": {"values": [100]}}))
+
+        self.assertIsNone(met(400))
+        self.assertIs(False, met(200))
+        with self.assertRaisesRegex(torch_rows.Skip, "dali skipped: gone"):
+            torch_rows.peers_row({"millrace.torch": {"values": [1]}, "dali": {"skipped": "gone"}})
+
+    def test_sums_of_gradients_are_compared_by_what_they_add_to_their_turn(self):
+        seconds = {"none": [0.03, 0.13, 0.05], "gloo": [0.13, 0.23, 0.15],
+                   "hook": [0.08, 0.18, 0.10], "own": [0.05, 0.15, 0.07]}
+        self.assertAlmostEqual(0.02, ddp.added_seconds(seconds)["own"][1])
+        self.assertAlmostEqual(0.5, torch_rows.gradient_row("hook", seconds)["ratio"])
+        self.assertAlmostEqual(0.2, torch_rows.gradient_row("own", seconds)["ratio"])
+
+    def test_the_document_has_the_marks_of_the_table(self):
+        text = (ROOT / "bench" / "README.md").read_text(encoding="utf-8")
+        self.assertTrue(all(text.count(mark) == 1 for mark in goals.MARKS))
 
 
 class PublishTest(unittest.TestCase):
