@@ -82,7 +82,7 @@ mr_error* ErrorOfException(const Function& function);
 // Runs the body of an op's call, in a thread of the pipeline.
 template <typename Body>
 mr_error* CallFunction(const Function& function, const Body& body) {
-  const Locked locked;
+  const LockedAgain locked;
   if (!locked) return mr_error_create(MR_CANCELLED, "the interpreter ends");
   const InOp in_op;
   try {

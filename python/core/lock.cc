@@ -27,6 +27,31 @@ bool BeginToAsk() {
   for (;;) pause();
 }
 
+// What the interpreter has made for this thread, which stays until the thread ends.
+class KeptState {
+ public:
+  KeptState() = default;
+  KeptState(const KeptState&) = delete;
+  KeptState& operator=(const KeptState&) = delete;
+  ~KeptState() {
+    if (!is_kept_ || !BeginToAsk()) return;
+    PyGILState_Ensure();
+    --asking;
+    PyGILState_Release(PyGILState_LOCKED);
+    PyGILState_Release(PyGILState_UNLOCKED);  // Keep's
+  }
+
+  // REQUIRES: the lock is held.
+  void Keep() {
+    PyGILState_Ensure();
+    is_kept_ = true;
+  }
+
+ private:
+  bool is_kept_ = false;
+};
+thread_local KeptState kept_state;
+
 }  // namespace
 
 bool IsOver() { return is_ended && std::this_thread::get_id() != ending_thread; }
@@ -42,6 +67,10 @@ Locked::Locked() {
   state_ = PyGILState_Ensure();
   --asking;
   held_ = true;
+}
+
+LockedAgain::LockedAgain() : is_new_(PyGILState_GetThisThreadState() == nullptr) {
+  if (is_new_ && locked_) kept_state.Keep();
 }
 
 void EndInterpreter() {

@@ -39,6 +39,21 @@ class Locked {
   PyGILState_STATE state_ = PyGILState_UNLOCKED;
 };
 
+// The same in a thread of C++ that asks for the lock again and again, as those of the pipeline do:
+// what the interpreter has made for the thread, such as its threading.local, stays until the thread
+// ends. With Locked it is made anew each time, which takes two calls to the system. Whoever awaits
+// such a thread must not hold the lock.
+class LockedAgain {
+ public:
+  LockedAgain();
+
+  explicit operator bool() const { return static_cast<bool>(locked_); }
+
+ private:
+  const bool is_new_;
+  const Locked locked_;
+};
+
 // Says that the interpreter is about to end: from now on only the calling thread, which holds the
 // lock, gets it. Waits for threads that have asked for it before.
 void EndInterpreter();

@@ -1,5 +1,6 @@
 """Python functions inside the pipeline, and sources that the program feeds."""
 import gc
+import itertools
 import pickle
 import threading
 import traceback
@@ -26,6 +27,10 @@ def add_index(batch):
 def draw(batch):
     words = (batch.uniform() * 1e6).astype(np.int64)
     batch["value"] = np.where(batch.valid, words + int(batch.whole() * 1e3) * 10**9, 0)
+
+
+class Held:
+    """An object that may be referred to weakly."""
 
 
 def plan_of(op, count=40):
@@ -223,6 +228,26 @@ class RunOps(unittest.TestCase):
         with self.assertRaises((mr.Cancelled, ValueError)):
             while True:
                 loader.next()
+
+    def test_what_belongs_to_a_thread_stays_from_call_to_call_and_ends_with_the_context(self):
+        local, counts, ends = threading.local(), [], threading.Event()
+
+        @mr.op(reads="value", writes=mr.field("value", "int64"), name="counts")
+        def count(rows):
+            if not hasattr(local, "calls"):
+                local.calls = itertools.count()
+                local.held = Held()
+                weakref.finalize(local.held, ends.set)
+            counts.append(next(local.calls))
+            rows.out["value"] = rows["value"]
+
+        context = mr.Context(threads=1)
+        all_values(plan_of(count), context=context)
+        self.assertGreater(len(counts), 1)
+        self.assertEqual(counts, list(range(len(counts))))
+        self.assertFalse(ends.is_set())
+        del context
+        self.assertTrue(ends.wait(100))
 
     def test_returning_something_is_an_error(self):
         @mr.op(reads="value", writes=mr.field("value", "int64"), name="returns")
