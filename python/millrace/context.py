@@ -1,6 +1,7 @@
 """The threads and the memory that loaders share."""
 
 import os
+import sys
 from typing import Any, Dict, Optional, Union
 
 from millrace import _core
@@ -11,7 +12,9 @@ __all__ = ["Context", "default_context"]
 
 def log(level: int, message: str) -> None:
     """Writes a message to the logger "millrace"; 0: information, 1: a warning, 2: an error."""
-    import logging  # when there is something to say, since importing it takes time
+    if level == 0 and "logging" not in sys.modules:
+        return  # the program has asked for no information, and importing logging takes time
+    import logging
     logging.getLogger("millrace").log(logging.INFO + 10 * level, "%s", message)
 
 

@@ -6,6 +6,7 @@ depend on the sample alone, never on threads or ranks, so that a run can be repe
 
 from __future__ import annotations
 
+import threading  # noqa: F401  its first importer is Python's main thread, which no worker must be
 from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Optional, Sequence, Tuple, Union
 
 from millrace import _core

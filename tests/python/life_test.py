@@ -118,6 +118,23 @@ def run(program):
                           timeout=100, check=False)
 
 
+# Importing logging takes longer than opening.
+READS = """
+import sys, millrace as mr
+print(mr.range(4).batch(2).numpy("value").next()["value"].tolist(), "logging" in sys.modules)
+"""
+
+
+class Messages(unittest.TestCase):
+    def test_information_is_logged_for_a_program_that_logs(self):
+        with self.assertLogs("millrace", "INFO") as logs:
+            mr.range(4).batch(2).numpy().open().close()
+        self.assertIn("rank 0 of 1", logs.output[0])
+
+    def test_a_program_that_does_not_log_imports_no_logging(self):
+        self.assertEqual(run(READS).stdout, "[0, 1] False\n")
+
+
 class Signals(unittest.TestCase):
     def test_ctrl_c_ends_a_wait_and_the_loader_goes_on(self):
         with subprocess.Popen([sys.executable, "-c", WAITS], stdout=subprocess.PIPE,
