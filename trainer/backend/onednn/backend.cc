@@ -7,12 +7,12 @@
 #include <map>
 #include <new>
 #include <string>
-#include <string_view>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
 #include "trainer/backend/loss.h"
+#include "trainer/backend/onednn/isa.h"
 #include "trainer/backend/onednn/layers.h"
 #include "trainer/train.h"
 
@@ -26,42 +26,6 @@ namespace {
 std::string LibraryName() {
   const dnnl::version_t* version = dnnl::version();
   return absl::StrCat("oneDNN ", version->major, ".", version->minor, ".", version->patch);
-}
-
-// The vector instructions of this processor, for a set of instructions that this oneDNN's header
-// does not know: a later library has more, and 999 for all.
-std::string ProcessorFlags() {
-  std::string flags;
-  const auto add = [&flags](std::string_view name, bool is_supported) {
-    if (is_supported) absl::StrAppend(&flags, flags.empty() ? "" : " ", ToAbsl(name));
-  };
-#if defined(__x86_64__)
-  add("avx2", __builtin_cpu_supports("avx2"));
-  add("avx512f", __builtin_cpu_supports("avx512f"));
-  add("avx512_vnni", __builtin_cpu_supports("avx512vnni"));
-  add("avx512_bf16", __builtin_cpu_supports("avx512bf16"));
-#endif
-  return flags.empty() ? "no vector instructions that are known here"
-                       : absl::StrCat("a processor with ", flags);
-}
-
-std::string IsaName() {
-  switch (dnnl::get_effective_cpu_isa()) {
-    case dnnl::cpu_isa::sse41:
-      return "SSE4.1";
-    case dnnl::cpu_isa::avx:
-      return "AVX";
-    case dnnl::cpu_isa::avx2:
-      return "AVX2";
-    case dnnl::cpu_isa::avx512_core:
-      return "AVX512_CORE";
-    case dnnl::cpu_isa::avx512_core_vnni:
-      return "AVX512_CORE_VNNI";
-    case dnnl::cpu_isa::avx512_core_bf16:
-      return "AVX512_CORE_BF16";
-    default:
-      return ProcessorFlags();
-  }
 }
 
 // Runs `body`; an exception becomes a status.
@@ -95,7 +59,10 @@ class OneDnnBackend : public Backend {
   absl::StatusOr<StepResult> Evaluate(const StepInput& input) override {
     return Guarded([&] { return DoEvaluate(input); });
   }
-  std::string Describe() const override { return absl::StrCat(LibraryName(), ", ", IsaName()); }
+  std::string Describe() const override {
+    return absl::StrCat(LibraryName(), ", ",
+                        IsaName(dnnl::get_effective_cpu_isa(), ProcessorFlags()));
+  }
 
  private:
   // Primitives are made once per number of rows: two or three of them in a job.
