@@ -9,8 +9,13 @@ import sys
 import tempfile
 import unittest
 from collections import Counter
+from unittest import mock
 
-from cli_testutil import SOURCE, millrace, write_tfrecord
+from cli_testutil import BIN, SOURCE, millrace, write_tfrecord
+
+sys.path.insert(0, str(SOURCE / "bench"))
+import http_servers  # noqa: E402
+import rows_readers  # noqa: E402
 
 RECORD = 1000
 FRAME = RECORD + 16
@@ -124,6 +129,53 @@ class HttpTest(unittest.TestCase):
         path.write_text(path.read_text().replace("epochs: 2", "epochs: 1"))
         done = millrace("run", path)
         self.assertIn("more than 1.5", done.stdout + done.stderr)
+
+    def test_another_server_s_answers_are_passed_on(self):
+        log = self.folder / "passed_on"
+        behind = http_servers.slow_server("--upstream", self.url, "--log", str(log),
+                                          "--latency-ms", "0", "--rate", "0")
+        order = SHUFFLES[0]
+        local = self.run_json(self.plan(order, self.folder))
+        with behind as url:
+            before = len(self.log_lines())
+            self.assertEqual(self.run_json(self.plan(order, url))["digest"], local["digest"])
+            missing = millrace("records", "verify", f"{url}/none")
+            self.assertIn("404", missing.stderr)
+        self.assertEqual(log.read_text().splitlines(), self.log_lines()[before:])
+
+
+class BenchTest(unittest.TestCase):
+    """The rows of bench/ that read over HTTP, over a few records."""
+
+    def setUp(self):
+        scratch = tempfile.TemporaryDirectory()
+        self.addCleanup(scratch.cleanup)
+        self.folder = pathlib.Path(scratch.name)
+        for i in range(8):
+            write_tfrecord(self.folder / f"part-{i}.tfrecord", [bytes([i]) * 110_000] * 2)
+        for patch in (mock.patch.dict(os.environ),
+                      mock.patch.multiple(rows_readers, BIN=pathlib.Path(BIN).parent,
+                                          DATA=self.folder, http_shards=lambda: self.folder)):
+            patch.start()
+            self.addCleanup(patch.stop)
+
+    def check_rows(self, program):
+        for make in (rows_readers.http_shuffle, rows_readers.http_blocks):
+            row = make(repeats=1)
+            self.assertGreater(row["value"], 0)
+            self.assertGreater(row["limit"], 0)
+            self.assertIn(f"files by {program}", row["note"])
+            # A record that both epochs want at once is fetched once for both.
+            self.assertLessEqual(row["fetched"], 1)
+            self.assertGreater(row["fetched"], 0.4)
+
+    def test_rows_run_to_their_end_with_the_slow_server_s_files(self):
+        with mock.patch.object(http_servers, "nginx_program", lambda: None):
+            self.check_rows("slow_server.py")
+
+    @unittest.skipIf(http_servers.nginx_program() is None, "nginx is not installed")
+    def test_rows_run_to_their_end_with_nginx_s_files(self):
+        self.check_rows("nginx")
 
 
 if __name__ == "__main__":
