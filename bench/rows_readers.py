@@ -1,12 +1,11 @@
 """The rows of `scripts/bench.sh readers`."""
-import contextlib
 import json
 import os
 import shutil
 import statistics
 import subprocess
-import sys
 
+from http_servers import far_server
 from rows import BIN, DATA, RECORD_SECONDS, ROOT, Skip, measure, run_json
 from rows_data import http_shards, opening_row, record_file, text_file
 
@@ -143,15 +142,6 @@ def cold_shuffle(repeats):
     return cold_row("cold_shuffle", "randread", "8m", 8 << 20, repeats)
 
 
-@contextlib.contextmanager
-def slow_server(folder):
-    """The URL of `folder` behind 50 ms and 20 MB/s a connection (bench/slow_server.py)."""
-    with subprocess.Popen([sys.executable, ROOT / "bench" / "slow_server.py", folder],
-                          stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server:
-        yield f"http://127.0.0.1:{server.stdout.readline().strip()}"
-        server.stdin.close()
-
-
 def http_run(url, order, threads=2):
     """What `millrace run --json` says of two epochs in this order."""
     plan = DATA / "http.pbtxt"
@@ -172,12 +162,12 @@ def http_row(name, order, repeats):
         fetched.append(run["fetched_bytes_per_record_byte"])
         return run["samples_per_second"]
 
-    with slow_server(http_shards()) as url:
+    with far_server(http_shards()) as (url, program):
         http_run(url, "")  # makes the index
         row = measure(name, "samples/s", value,
                       lambda: http_run(url, "")["samples_per_second"], repeats)
     row["fetched"] = max(fetched)
-    row["note"] = f"{row['fetched']:.3f} bytes fetched for each byte of records"
+    row["note"] = f"{row['fetched']:.3f} bytes fetched for each byte of records; files by {program}"
     return row
 
 

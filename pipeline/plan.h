@@ -23,7 +23,8 @@ class Plan {
  public:
   // Reads a pipeline file in protobuf text format. Relative names of files in it are relative to
   // its folder; values of variables are relative to the current folder (S-PLAN-17).
-  //   NOT_FOUND         no such file
+  //   NOT_FOUND         no such file, or none of a vocabulary
+  //   other             it, or a vocabulary, cannot be read
   //   INVALID_ARGUMENT  "FILE:LINE:COLUMN: ..." for each mistake: a misspelt field, op or variable
   //                     (with the nearest name), stages in an impossible order, an option out of
   //                     range

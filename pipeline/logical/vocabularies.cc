@@ -19,7 +19,8 @@ absl::Status Pin(const OptionsChecker& check, proto::Vocabulary* vocabulary, Voc
     if (!read.ok()) {
       const std::string from =
           absl::IsNotFound(read.status()) ? LookedFrom(vocabulary->file()) : "";
-      return check.Error("file", absl::StrCat(": ", read.status().message(), from));
+      const std::string why = absl::StrCat(": ", read.status().message(), from);
+      return {read.status().code(), check.Error("file", why).message()};
     }
     loaded = std::make_shared<const augment::Vocabulary>(*std::move(read));
   }

@@ -42,13 +42,6 @@ bool Has(const std::array<std::string_view, kSize>& list, std::string_view word)
   return std::ranges::find(list, word) != list.end();
 }
 
-bool LooksLikeImage(const std::string& path) {
-  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  std::array<char, kTellingBytes> bytes;
-  const ssize_t got = fd.valid() ? ::read(fd.get(), bytes.data(), bytes.size()) : -1;
-  return got > 0 && !GuessImageFormat({bytes.data(), static_cast<size_t>(got)}).empty();
-}
-
 class FolderWalk {
  public:
   FolderWalk(std::string root, const Cancels& cancels)
@@ -122,13 +115,33 @@ class FolderWalk {
       folders->push_back(std::move(path));
       return absl::OkStatus();
     }
-    const ImageName kind = KindOfName(path);
-    const bool is_left_out = kind == ImageName::kNotRead ||
-                             (kind == ImageName::kUnknown && entry.is_regular_file(error) &&
-                              LooksLikeImage(entry.path().string()));
-    if (is_left_out) listing_.left_out.push_back(std::move(path));
-    if (kind == ImageName::kRead) listing_.paths.push_back(std::move(path));
+    switch (KindOfName(path)) {
+      case ImageName::kRead:
+        listing_.paths.push_back(std::move(path));
+        break;
+      case ImageName::kNotRead:
+        listing_.left_out.push_back(std::move(path));
+        break;
+      case ImageName::kUnknown:
+        if (entry.is_regular_file(error)) TakeUnknown(std::move(path));
+        break;
+      case ImageName::kOther:
+        break;
+    }
     return absl::OkStatus();
+  }
+
+  // A file that cannot be read may be an image.
+  void TakeUnknown(std::string path) {
+    const UniqueFd fd(::open(Full(path).c_str(), O_RDONLY | O_CLOEXEC));
+    std::array<char, kTellingBytes> bytes;
+    const ssize_t got = fd.valid() ? ::read(fd.get(), bytes.data(), bytes.size()) : -1;
+    if (got < 0) {
+      const std::string why = std::generic_category().message(errno);
+      listing_.left_out.push_back(absl::StrCat(path, " (", why, ")"));
+    } else if (!GuessImageFormat({bytes.data(), static_cast<size_t>(got)}).empty()) {
+      listing_.left_out.push_back(std::move(path));
+    }
   }
 
   // An image fails under its name when it is read.

@@ -20,6 +20,7 @@
 #include "readers/image_header.h"
 #include "readers/open_file.h"
 #include "readers/record_reader.h"
+#include "readers/shard_stamp.h"
 #include "readers/source/csv_header.h"
 
 namespace millrace::readers {
@@ -36,9 +37,11 @@ bool TakesPages(const ContainerOptions& container) {
          (container.kind == ContainerKind::kText && !container.skips_blank);
 }
 
-// True for an error of the file rather than of what is in it.
-bool IsOfReading(const absl::Status& status) {
-  return !status.ok() && !absl::IsDataLoss(status) && !absl::IsInvalidArgument(status);
+// True for an error of the file rather than of what is in it. INVALID_ARGUMENT is one too where the
+// file cannot even be looked at: of a name that is too long.
+bool IsOfReading(const absl::Status& status, const std::string& file) {
+  const bool is_of_file = !absl::IsInvalidArgument(status) || !StampOf(file).ok();
+  return !status.ok() && !absl::IsDataLoss(status) && is_of_file;
 }
 
 // One path for one visitor.
@@ -174,7 +177,7 @@ class Scanner {
     if (bytes.ok()) facts_.file_bytes += bytes->size();
     const absl::Status status = bytes.ok() ? ReadImageHeader(*bytes).status() : bytes.status();
     if (absl::IsResourceExhausted(status)) return Annotate(status, file);
-    if (IsOfReading(bytes.status())) {
+    if (IsOfReading(bytes.status(), file)) {
       facts_.unreadable_images.push_back({file, std::string(status.message())});
       return absl::OkStatus();
     }

@@ -60,7 +60,7 @@ TEST(TextTest, FilesThatStandForOthersAreKnown) {
   }
 }
 
-// Names of characters: the Unicode Character Database.
+// S-ERROR-8. Names of characters: the Unicode Character Database.
 TEST(TextTest, WhatCannotBeSeenIsShownByItsNumber) {
   EXPECT_EQ(ShownText("caf\xc3\xa9 \xe6\x97\xa5"), "caf\xc3\xa9 \xe6\x97\xa5");
   EXPECT_EQ(ShownText("\xef\xbb\xbfid"), "<U+FEFF>id");  // byte order mark

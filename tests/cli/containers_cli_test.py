@@ -1,14 +1,16 @@
 """`millrace records inspect` and `cat` of containers beside TFRecord."""
 
 import csv
+import gzip
 import io
 import json
 import pathlib
+import struct
 import tarfile
 import tempfile
 import unittest
 
-from cli_testutil import convert_slice, millrace, run_json
+from cli_testutil import SOURCE, convert_slice, millrace, run_json
 
 
 class ContainersTest(unittest.TestCase):
@@ -58,6 +60,61 @@ class ContainersTest(unittest.TestCase):
             refused = millrace("records", "cat", folder / "samples.tar", "--where", "`id` > 1")
             self.assertEqual(refused.returncode, 1)
             self.assertIn("samples of tar", refused.stderr)
+
+    def check_idx(self, path):
+        """What is said of three images of 2 x 2 pixels, 0 to 11."""
+        done = millrace("records", "cat", path)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        lines = [json.loads(line) for line in done.stdout.splitlines()]
+        self.assertEqual([(line["ordinal"], line["offset"], line["bytes"]) for line in lines],
+                         [(0, 16, 4), (1, 20, 4), (2, 24, 4)])
+        done = millrace("records", "cat", "--raw", path)
+        self.assertEqual(done.stdout, bytes(range(12)).decode())
+        done = millrace("records", "inspect", path)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stdout, f"{path} +3 .* ok +4 / 4 / 4\n")
+
+    def test_idx_is_known_by_its_name(self):
+        with tempfile.TemporaryDirectory() as scratch:
+            folder = pathlib.Path(scratch)
+            images = struct.pack(">IIII", 0x803, 3, 2, 2) + bytes(range(12))
+            for name, data in (("train-images-idx3-ubyte", images),
+                               ("t10k-images-idx3-ubyte.gz", gzip.compress(images))):
+                (folder / name).write_bytes(data)
+                self.check_idx(folder / name)
+            cut = folder / "cut-idx3-ubyte"
+            cut.write_bytes(images[:-2])
+            for command in ("inspect", "cat", "verify"):
+                done = millrace("records", command, cut)
+                self.assertEqual(done.returncode, 1, command)
+                self.assertIn("record 2 at offset 24", done.stdout + done.stderr)
+
+    def test_a_folder_of_images_is_known(self):
+        with tempfile.TemporaryDirectory() as scratch:
+            folder = pathlib.Path(scratch)
+            images = {}
+            for name, fixture in (("cat/1.png", "png/rgb.png"), ("cat/2.jpg", "jpeg/grey.jpg"),
+                                  ("dog/1.png", "png/grey.png")):
+                images[name] = (SOURCE / "tests/fixtures" / fixture).read_bytes()
+                (folder / name).parent.mkdir(exist_ok=True)
+                (folder / name).write_bytes(images[name])
+            done = millrace("records", "cat", folder)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            lines = [json.loads(line) for line in done.stdout.splitlines()]
+            self.assertEqual([(line["file"], line["bytes"]) for line in lines],
+                             [(str(folder / name), len(data)) for name, data in images.items()])
+            for line, data in zip(lines, images.values()):
+                self.assertEqual(line["features"]["image"],
+                                 [{"bytes": len(data), "begins": data[:16].hex()}])
+            done = millrace("records", "inspect", folder)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertRegex(done.stdout, f"{folder} +3 ")
+            self.assertRegex(done.stdout, "image +bytes +3 .*1 jpeg; 2 png")
+            (folder / "dog/1.png").write_bytes(b"none")
+            for command in ("inspect", "cat", "verify"):
+                done = millrace("records", command, folder)
+                self.assertEqual(done.returncode, 1, command)
+                self.assertIn(str(folder / "dog/1.png"), done.stdout + done.stderr)
 
     def test_inspect_prints_a_stage_that_parses_the_records(self):
         with tempfile.TemporaryDirectory() as scratch:

@@ -253,6 +253,7 @@ class FolderTest(unittest.TestCase):
         self.assertIn("dog/empty.png", skipped.stdout)
         self.assertEqual(len(bad.read_text().splitlines()), 2)  # each once
 
+    # S-ERROR-8.
     def test_convert_shows_what_cannot_be_seen_in_the_name_of_a_class(self):
         (self.folder / "photos/cat").rename(self.folder / "photos/\u200bcat")
         done = self.convert()
@@ -299,6 +300,7 @@ class FolderTest(unittest.TestCase):
             self.assertEqual(done.returncode, code)
             self.assertIn("photos/cat/loop", done.stdout + done.stderr)
 
+    # S-CONVERT-1.
     def test_convert_turns_raw_pixels_and_what_it_is_asked_to(self):
         # turned_6, turned_3 and turned.png (6) are 37 x 26 pixels as they are stored.
         for args, widths in (([], [37, 37, 37]), (["--upright"], [26, 26, 37]),

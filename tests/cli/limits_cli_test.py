@@ -4,12 +4,14 @@ import os
 import pathlib
 import resource
 import select
+import shutil
 import socket
 import subprocess
 import tempfile
 import unittest
 
 from cli_testutil import BIN, SOURCE, TIMEOUT, write_tfrecord
+from example_testutil import example
 
 MIB = 1 << 20
 V1, V2 = pathlib.Path("/sys/fs/cgroup/memory"), pathlib.Path("/sys/fs/cgroup")
@@ -60,10 +62,11 @@ def enter(limits=(), cgroup=None):
         (cgroup / "cgroup.procs").write_text(str(os.getpid()))
 
 
-def limited(*args, limits=(), cgroup=None, env=None):
+def limited(*args, limits=(), cgroup=None, env=None, stdout=subprocess.PIPE):
     """Runs the program under resource limits, and in a cgroup."""
-    return subprocess.run([BIN, *map(str, args)], capture_output=True, text=True, check=False,
-                          timeout=TIMEOUT, preexec_fn=lambda: enter(limits, cgroup),
+    return subprocess.run([BIN, *map(str, args)], stdout=stdout, stderr=subprocess.PIPE, text=True,
+                          check=False, timeout=TIMEOUT,
+                          preexec_fn=lambda: enter(limits, cgroup),
                           env={**os.environ, **(env or {})})
 
 
@@ -101,6 +104,25 @@ class LimitsTest(unittest.TestCase):
                         f'stage {{ batch {{ size: {rows} }} }}\n')
         return plan
 
+    def job(self, rows=10):
+        """A job of one step on numbers, with a model of 100 KB."""
+        shard, plan = self.folder / "train.tfrecord", self.folder / "train.pbtxt"
+        write_tfrecord(shard, [example({"x": [0.5] * 256, "label": [i % 10]}) for i in range(10)])
+        plan.write_text(f'stage {{ tfrecord {{ files: "{shard}" }} }}\n'
+                        'stage { parse_example { feature { key: "x" dtype: FLOAT32 shape: 256 }\n'
+                        '  feature { key: "label" dtype: INT64 } } }\n'
+                        f'stage {{ batch {{ size: {rows} }} }}\n')
+        model = self.folder / "model.pbtxt"
+        model.write_text('layer { input_layer { field: "x" shape: 256 } }\n'
+                         'layer { fully_connected { outputs: 100 } }\n'
+                         'layer { fully_connected { outputs: 10 } }\n'
+                         'layer { softmax_cross_entropy {} }\n')
+        job = self.folder / "job.pbtxt"
+        job.write_text(f'model: "{model}" train: "{plan}" epochs: 1 seed: 7\n'
+                       'optimizer { base_lr: 0.05 base_batch: 64 momentum: 0.9 }\n'
+                       f'checkpoint {{ folder: "{self.folder}/checkpoints" every_epochs: 1 }}\n')
+        return job
+
     def test_a_file_that_grows_too_large_is_an_error_and_leaves_nothing(self):
         lines = self.folder / "lines.txt"
         lines.write_text("x" * 100 + "\n" + ("y" * 200000 + "\n") * 10)
@@ -125,13 +147,47 @@ class LimitsTest(unittest.TestCase):
         done = limited("run", plan, "--threads", 2, limits=limits, env=env)
         self.assertEqual(done.returncode, 0, done.stderr)
 
+    def test_a_page_that_grows_too_large_is_an_error_and_leaves_nothing(self):
+        page = self.folder / "page.html"
+        plan = self.plan(4096)
+        done = limited("show", plan, "--out", page, "--rows", 4096,
+                       limits=[(resource.RLIMIT_FSIZE, 16384)])
+        self.assert_exhausted(done, str(page), "File too large")
+        self.assertFalse(page.exists())
+
+    def test_standard_output_that_grows_too_large_is_an_error(self):
+        shard = self.folder / "a.tfrecord"
+        write_tfrecord(shard, [b"x"] * 10)
+        for args in (["explain", self.plan(10)], ["records", "inspect", shard],
+                     ["records", "cat", shard]):
+            with open(self.folder / "out", "w") as out:
+                done = limited(*args, limits=[(resource.RLIMIT_FSIZE, 64)], stdout=out)
+            self.assert_exhausted(done, "standard output")
+            self.assertLessEqual((self.folder / "out").stat().st_size, 64)
+
+    def test_a_checkpoint_that_grows_too_large_is_an_error_and_leaves_nothing(self):
+        job = self.job()
+        done = limited("train", job, limits=[(resource.RLIMIT_FSIZE, 65536)])
+        self.assert_exhausted(done, "checkpoints", "File too large")
+        self.assertEqual(list((self.folder / "checkpoints").rglob("*.safetensors*")), [])
+        done = limited("train", job)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(len(list((self.folder / "checkpoints").rglob("*.safetensors"))), 1)
+
     @unittest.skipIf(has_sanitizer(), "sanitizers need more address space than the limit")
     def test_an_address_space_that_is_too_small_for_a_batch(self):
         limits = [(resource.RLIMIT_AS, 1500 * MIB)]
-        done = limited("run", self.plan(400_000_000), limits=limits)
-        self.assert_exhausted(done, "no memory for a slab of")
-        done = limited("run", self.plan(1000), "--threads", 2, limits=limits)
+        page = self.folder / "page.html"
+        for args in (["run"], ["show", "--out", page]):
+            done = limited(*args, self.plan(400_000_000), limits=limits)
+            self.assert_exhausted(done, "no memory for a slab of")
+            self.assertFalse(page.exists())
+            done = limited(*args, self.plan(1000), limits=limits)
+            self.assertEqual(done.returncode, 0, done.stderr)
+        done = limited("explain", self.plan(400_000_000), limits=limits)  # it makes no batch
         self.assertEqual(done.returncode, 0, done.stderr)
+        job = self.job(rows=20_000_000)
+        self.assert_exhausted(limited("train", job, limits=limits), "no memory for a slab of")
 
     @unittest.skipIf(has_sanitizer(), "sanitizers need more address space than the limit")
     def test_an_address_space_that_is_too_small_for_a_record(self):
@@ -140,7 +196,7 @@ class LimitsTest(unittest.TestCase):
             out.truncate(900 * MIB)  # one line of zeros
         limits = [(resource.RLIMIT_AS, 900 * MIB)]
         for args in (["convert", "--from", "text", "--out", self.folder / "out", big],
-                     ["verify", big], ["cat", "--container", "text", big]):
+                     ["verify", big], ["inspect", big], ["cat", "--container", "text", big]):
             done = limited("records", *args, limits=limits)
             self.assertIn(done.returncode, (1, 2), (args, done.stderr))
             self.assertNotIn("terminate", done.stderr)
@@ -155,10 +211,15 @@ class LimitsTest(unittest.TestCase):
         plan.write_text(f'stage {{ tfrecord {{ files: "{self.folder}/s*.tfrecord" }} }}\n'
                         'stage { padded_batch { size: 100 } }\nlanes: 1\n')
         env = {"XDG_CACHE_HOME": str(self.folder / "cache")}
-        for megabytes in range(120, 500, 20):
-            done = limited("run", plan, limits=[(resource.RLIMIT_AS, megabytes * MIB)], env=env)
-            # Below some size the program cannot be loaded: 127, said by the loader.
-            self.assertIn(done.returncode, (0, 1, 127), (megabytes, done.stderr))
+        for args in (["run", plan], ["explain", plan], ["show", plan, "--out", plan.with_suffix("")],
+                     ["records", "inspect", *shards], ["train", self.job()]):
+            # Below the smallest the program cannot be loaded: 127, said by the loader.
+            for megabytes in [*range(60, 160, 4), *range(160, 500, 40)]:
+                shutil.rmtree(self.folder / "checkpoints", ignore_errors=True)
+                done = limited(*args, limits=[(resource.RLIMIT_AS, megabytes * MIB)], env=env)
+                self.assertIn(done.returncode, (0, 1, 127), (args, megabytes, done.stderr))
+                said = done.stderr.count("millrace: error: ")
+                self.assertEqual(said, done.returncode == 1, (args, megabytes, done.stderr))
 
     @unittest.skipIf(has_sanitizer(), "sanitizers have more data than the limit")
     def test_a_cgroup_that_is_too_small_for_a_batch(self):

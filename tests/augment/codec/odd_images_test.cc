@@ -120,7 +120,7 @@ std::optional<readers::RecodedImage> OddRecoded(const OddImage& odd,
 
 bool IsTurned(const OddImage& odd) { return !(odd.stored == odd.upright); }
 
-// Without loss, so that Pillow's pixels come back: as they are stored, and upright.
+// S-CONVERT-1. Without loss, so that Pillow's pixels come back: as they are stored, and upright.
 TEST(RecodedOrientation, IsKeptInAPng) {
   for (const OddImage& odd : ReadOddImages().images) {
     SCOPED_TRACE(odd.name);
@@ -159,6 +159,7 @@ TEST(RecodedOrientation, IsSaidAsPillowSaysIt) {
   EXPECT_EQ(turned, 12);
 }
 
+// S-CONVERT-1.
 TEST(RecodedOrientation, OfRawPixelsIsApplied) {
   for (const OddImage& odd : ReadOddImages().images) {
     SCOPED_TRACE(odd.name);
@@ -178,6 +179,7 @@ TEST(RecodedOrientation, OfRawPixelsIsApplied) {
   }
 }
 
+// S-CONVERT-1.
 TEST(RecodedOrientation, IsAppliedToAllWhereAskedFor) {
   for (const OddImage& odd : ReadOddImages().images) {
     SCOPED_TRACE(odd.name);
@@ -198,6 +200,7 @@ TEST(RecodedOrientation, IsAppliedToAllWhereAskedFor) {
   }
 }
 
+// S-CONVERT-1.
 TEST(RecodedOrientation, TheLimitedSideIsThatOfTheImageAsItIsWritten) {
   for (const OddImage& odd : ReadOddImages().images) {
     for (const bool upright : {false, true}) {

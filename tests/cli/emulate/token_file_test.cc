@@ -22,6 +22,7 @@ class TokenFileTest : public testing::Test {
   const TempFolder folder_;
 };
 
+// S-STATE-23.
 TEST_F(TokenFileTest, AWholeTokenIsReadAndNoFileIsNoToken) {
   EXPECT_EQ(Read(std::string(kToken) + "\n").value(), kToken);
   EXPECT_EQ(Read(std::string(kToken) + "\r\n").value(), kToken);
@@ -34,6 +35,7 @@ TEST_F(TokenFileTest, AFileThatAnEditorSavedIsReadOrNamed) {
   EXPECT_MESSAGE(Read(std::string_view("\xff\xfem\0i\0", 6)), absl::StatusCode::kInvalidArgument);
 }
 
+// S-STATE-23.
 TEST_F(TokenFileTest, AnEmptyOrTornFileIsAnError) {
   for (const char* bytes : {"", "\n", "\r\n"}) {
     EXPECT_MESSAGE(Read(bytes), absl::StatusCode::kInvalidArgument, "empty");

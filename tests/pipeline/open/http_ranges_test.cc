@@ -2,7 +2,6 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <map>
 #include <string>
 #include <utility>
@@ -14,167 +13,19 @@
 #include "pipeline/digest.h"
 #include "pipeline/pipeline.h"
 #include "tests/messages.h"
-#include "tests/pipeline/logical/plan_texts.h"
-#include "tests/readers/http/http_server.h"
-#include "tests/readers/record_test_util.h"
-#include "tests/temp_files.h"
-#include "tests/temp_folder.h"
+#include "tests/pipeline/open/http_ranges_fixture.h"
 
 namespace millrace::pipeline {
 namespace {
 
 using testing::AllOf;
-using testing::Each;
 using testing::Ge;
 using testing::Gt;
 using testing::HasSubstr;
 using testing::Le;
 using testing::SizeIs;
 
-// Bytes [first, second) of a shard.
-using Stretch = std::pair<uint64_t, uint64_t>;
-
-// Two shards, "a" and "b", of records that begin with their number.
-class HttpRangesTest : public testing::Test {
- protected:
-  static constexpr int64_t kShardRecords = 100;
-  static constexpr uint64_t kFrame = 1016;  // of a record of 1,000 bytes
-
-  HttpRangesTest() {
-    ::setenv("no_proxy", "127.0.0.1", 1);
-    options_.index_folder = folder_ / "index";
-    for (int64_t i = 0; i < 2 * kShardRecords; ++i) {
-      std::string record(1000, static_cast<char>('a' + i % 26));
-      record.replace(0, 8, readers::LittleEndian(static_cast<uint64_t>(i), 8));
-      shards_[i < kShardRecords ? "a" : "b"] += readers::Frame(record);
-    }
-    for (const auto& [name, bytes] : shards_) WriteFile(folder_ / name, bytes);
-    options_.http.block_bytes = 16 << 10;
-  }
-
-  readers::Answer Serve() const {
-    return [a = readers::Good(shards_.at("a")),
-            b = readers::Good(shards_.at("b"))](readers::Exchange& exchange) {
-      (exchange.request().starts_with("GET /a ") ? a : b)(exchange);
-    };
-  }
-
-  // A plan over the shards at `where`.
-  static std::string PlanOf(const std::string& where, const std::string& order,
-                            const std::string& behind, const std::string& maps = "") {
-    return absl::StrCat("seed: 5\nstage { tfrecord { files: [\"", where, "a\", \"", where,
-                        "b\"] } }\n", order,
-                        "\nstage { decode_raw { field: \"record\" output: \"x\" dtype: INT64 "
-                        "shape: 125 } }\n",
-                        maps, "\nstage { batch { size: 10 } }\n", behind);
-  }
-
-  struct Outcome {
-    uint64_t samples = 0;
-    uint64_t digest = 0;
-    std::map<std::string, int64_t> metrics;
-
-    uint64_t fetched() const { return Metric("millrace_fetched_bytes_total"); }
-    uint64_t records() const { return Metric("millrace_fetched_record_bytes_total"); }
-    uint64_t Metric(const char* name) const { return static_cast<uint64_t>(metrics.at(name)); }
-  };
-  Outcome Drain(const std::string& text) {
-    ContextOptions context_options;
-    context_options.threads = 3;
-    context_options.memory_budget_bytes = budget_;
-    const auto context = MakeContext(context_options).value();
-    const auto pipeline = Pipeline::Open(Make(text), context, options_);
-    EXPECT_TRUE(pipeline.ok()) << pipeline.status();
-    Outcome outcome;
-    if (!pipeline.ok()) return outcome;
-    StreamDigest digest;
-    while (true) {
-      const auto batch = (*pipeline)->Next();
-      EXPECT_TRUE(batch.ok()) << batch.status();
-      if (!batch.ok() || !batch->has_value()) break;
-      outcome.samples += static_cast<uint64_t>((*batch)->num_valid_rows());
-      digest.Add(**batch);
-    }
-    outcome.digest = digest.value();
-    outcome.metrics = context->metrics().Snapshot();
-    return outcome;
-  }
-
-  // What was asked for of each shard since the first `skip` requests, but for those of one byte
-  // that open a file.
-  static std::map<std::string, std::vector<Stretch>> Asked(const readers::ScriptServer& server,
-                                                           size_t skip) {
-    std::map<std::string, std::vector<Stretch>> asked;
-    const std::vector<std::string> requests = server.requests();
-    for (size_t i = skip; i < requests.size(); ++i) {
-      const auto [first, last] = readers::Exchange(-1, requests[i]).Range();
-      if (last == 0) continue;
-      asked[requests[i].substr(5, 1)].emplace_back(first, last + 1);
-    }
-    return asked;
-  }
-
-  // Makes the index, so that later requests are for records.
-  size_t RequestsOfIndexing(const readers::ScriptServer& server) {
-    EXPECT_EQ(Drain(PlanOf(server.Url(""), "", "stage { take { count: 1 } }")).samples, 10u);
-    return server.requests().size();
-  }
-
-  // Every range is of whole records. Returns how often each record was asked for, shard by shard.
-  static std::map<std::string, std::vector<int>> TimesAsked(
-      const std::map<std::string, std::vector<Stretch>>& asked) {
-    std::map<std::string, std::vector<int>> times;
-    for (const auto& [shard, stretches] : asked) {
-      std::vector<int>& count = times[shard];
-      count.resize(kShardRecords);
-      for (const auto& [begin, end] : stretches) {
-        EXPECT_EQ(begin % kFrame, 0u) << begin;
-        EXPECT_EQ(end % kFrame, 0u) << end;
-        for (uint64_t i = begin / kFrame; i < end / kFrame; ++i) ++count[i];
-      }
-    }
-    return times;
-  }
-
-  // The number of records that were asked for since the first `skip` requests, none of them twice.
-  static int TimesAskedOnce(const readers::ScriptServer& server, size_t skip) {
-    int all = 0;
-    for (const auto& [shard, counts] : TimesAsked(Asked(server, skip))) {
-      EXPECT_THAT(counts, Each(Le(1))) << "records of " << shard;
-      for (const int count : counts) all += count;
-    }
-    return all;
-  }
-
-  // In one epoch each record is asked for once. Where one epoch goes over into the next, a record
-  // that both want at the same time may be asked for once for both.
-  static void ExpectOnceAnEpoch(const std::map<std::string, std::vector<Stretch>>& asked,
-                                int epochs) {
-    const auto times = TimesAsked(asked);
-    ASSERT_THAT(times, SizeIs(2));
-    int all = 0;
-    for (const auto& [shard, counts] : times) {
-      EXPECT_THAT(counts, Each(AllOf(Ge(1), Le(epochs)))) << "records of " << shard;
-      for (const int count : counts) all += count;
-    }
-    EXPECT_GE(all, 2 * kShardRecords * epochs * 9 / 10);
-  }
-
-  // What explain says of the bytes that are fetched.
-  std::string FetchLine(const std::string& plan) {
-    const auto text = Explain(Make(plan), nullptr, options_);
-    EXPECT_TRUE(text.ok()) << text.status();
-    if (!text.ok()) return std::string();
-    const size_t begin = text->find("  fetch ");
-    EXPECT_NE(begin, text->npos) << *text;
-    return text->substr(begin, text->find('\n', begin) - begin);
-  }
-
-  const TempFolder folder_;
-  std::map<std::string, std::string> shards_;
-  OpenOptions options_;
-  int64_t budget_ = int64_t{64} << 20;
-};
+using HttpRangesTest = HttpRangesFixture;
 
 // S-FETCH-1.
 TEST_F(HttpRangesTest, AShuffledRecordIsFetchedOnceAnEpochInRangesOfItsOwnSize) {
@@ -183,10 +34,12 @@ TEST_F(HttpRangesTest, AShuffledRecordIsFetchedOnceAnEpochInRangesOfItsOwnSize) 
     const size_t skip = RequestsOfIndexing(server);
     // So little is looked ahead that few neighbours are wanted at once.
     budget_ = 512 << 10;
-    const std::string behind = absl::StrCat("stage { repeat { epochs: ", epochs, " } }");
-    const Outcome over_http = Drain(PlanOf(server.Url(""), "stage { global_shuffle {} }", behind));
+    const std::string behind = absl::StrCat("stage { repeat { epochs: ", epochs,
+                                            " } }\nstage { prefetch { batches: 1 } }");
+    const Outcome over_http =
+        Drain(PlanOf(server.Url(""), "stage { global_shuffle {} }", behind), &server);
     const auto asked = Asked(server, skip);
-    ExpectOnceAnEpoch(asked, epochs);
+    epochs == 1 ? ExpectOnce(asked) : ExpectOnceInEach(server, skip, over_http.epochs);
     EXPECT_THAT(asked.at("a"), SizeIs(Gt(static_cast<size_t>(60 * epochs)))) << "no large blocks";
     EXPECT_EQ(over_http.digest,
               Drain(PlanOf(folder_ / "", "stage { global_shuffle {} }", behind)).digest);
@@ -205,10 +58,10 @@ TEST_F(HttpRangesTest, EachBlockOfAShuffleIsFetchedOnceAnEpoch) {
   // Blocks of ten records, windows of four blocks.
   const std::string order =
       absl::StrCat("stage { global_shuffle { block_bytes: ", 10 * kFrame, " window: 40 } }");
-  const std::string behind = "stage { repeat { epochs: 2 } }";
-  const Outcome over_http = Drain(PlanOf(server.Url(""), order, behind));
+  const std::string behind = "stage { repeat { epochs: 2 } }\nstage { prefetch { batches: 1 } }";
+  const Outcome over_http = Drain(PlanOf(server.Url(""), order, behind), &server);
   const auto asked = Asked(server, skip);
-  ExpectOnceAnEpoch(asked, 2);
+  ExpectOnceInEach(server, skip, over_http.epochs);
   EXPECT_LE(asked.at("a").size() + asked.at("b").size(), 2 * 20u) << "a request a block";
   EXPECT_EQ(over_http.digest, Drain(PlanOf(folder_ / "", order, behind)).digest);
   EXPECT_LE(over_http.fetched(), 2 * 200 * kFrame);
@@ -244,7 +97,7 @@ TEST_F(HttpRangesTest, RanksFetchTheirOwnRecords) {
       EXPECT_EQ(outcome.samples, 100u);
       EXPECT_EQ(outcome.fetched(), 100 * kFrame);
     }
-    ExpectOnceAnEpoch(Asked(server, before), 1);
+    ExpectOnce(Asked(server, before));
   }
 }
 
@@ -374,7 +227,7 @@ TEST_F(HttpRangesTest, ElementsOfShuffledWindowsAreFetchedByThemselvesAndOnce) {
     const Outcome over_http = Drain(PlanOf(server.Url(""), front, "", behind));
     EXPECT_EQ(over_http.samples, 50u);
     const auto asked = Asked(server, before);
-    ExpectOnceAnEpoch(asked, 1);
+    ExpectOnce(asked);
     const bool has_blocks = absl::StrContains(front + behind, "block_bytes");
     EXPECT_LE(asked.at("a").size() + asked.at("b").size(), has_blocks ? 40u : 200u);
     EXPECT_EQ(over_http.records(), 200 * kFrame);
@@ -392,7 +245,7 @@ TEST_F(HttpRangesTest, WindowsThatOverlapFetchWhatTheyShareOnce) {
       "stage { global_shuffle { block_bytes: 101600 } }";  // blocks of 20 windows, all in one
   const Outcome over_http = Drain(PlanOf(server.Url(""), "", "", near));
   EXPECT_EQ(over_http.samples, 196u);
-  ExpectOnceAnEpoch(Asked(server, skip), 1);
+  ExpectOnce(Asked(server, skip));
   EXPECT_EQ(over_http.fetched(), 200 * kFrame);
   EXPECT_EQ(over_http.digest, Drain(PlanOf(folder_ / "", "", "", near)).digest);
 }

@@ -209,7 +209,8 @@ TEST_F(VocabularyStageTest, AFileIsReadOnceForAllStagesAndPasses) {
 }
 
 TEST_F(VocabularyStageTest, ErrorsNameThePlanAndTheFileWithTheirLines) {
-  EXPECT_MESSAGE(StageError(Stage()));
+  EXPECT_MESSAGE(Plan::FromText(kSource + ("stage { " + Stage() + " }\n") + kBatch, "p"),
+                 absl::StatusCode::kNotFound);
   Write("a\nb\na\n");
   EXPECT_MESSAGE(StageError(Stage()));
   EXPECT_MESSAGE(StageError("vocabulary { field: \"a\" }"));

@@ -1,5 +1,9 @@
 #include <gmock/gmock.h>
 
+#include <nlohmann/json.hpp>
+
+#include "base/run.h"
+#include "readers/text/csv_row.h"
 #include "tests/messages.h"
 #include "tests/readers/container/container_fixture.h"
 #include "tests/readers/inflate/deflated.h"
@@ -31,6 +35,16 @@ Strings SlowLines(const std::string& bytes) {
   }
   if (!line.empty()) lines.push_back(line);
   return lines;
+}
+
+Strings CellsOf(const std::string& row) {
+  RunArena arena;
+  std::vector<internal::CsvCell> cells(10);
+  const auto count = internal::SplitCsvRow(row, ',', arena, cells);
+  EXPECT_TRUE(count.ok()) << count.status() << " of " << row;
+  Strings texts;
+  for (size_t i = 0; i < count.value_or(0); ++i) texts.emplace_back(cells[i].text);
+  return texts;
 }
 
 class LineEndsTest : public ContainerTest {
@@ -66,6 +80,20 @@ TEST_F(LineEndsTest, EveryLineEndEndsARowOfCsvButInQuotes) {
   ExpectRead(Csv(), "a,b\r1,2\r3,4\r", {"a,b", "1,2", "3,4"});
   ExpectRead(Csv(/*has_header=*/true), "a,b\r1,2\r\r\n\n3,4", {"1,2", "3,4"});
   ExpectRead(Csv(), "\"x\ry\",1\r\"\r\"\n\"\r\n\",2\r\n", {"\"x\ry\",1", "\"\r\"", "\"\r\n\",2"});
+}
+
+// S-SOURCE-4. What Python's csv module and pandas make of files (scripts/make_csv_lines.py).
+TEST_F(LineEndsTest, RowsOfCsvAreThoseOfPythonAndPandas) {
+  const auto files = nlohmann::json::parse(ReadFile(TestData("csv_lines.json"))).at("files");
+  EXPECT_EQ(files.size(), 40u);
+  for (const auto& file : files) {
+    const auto text = file.at("text").get<std::string>();
+    const auto records = Read(Csv(), text);
+    ASSERT_TRUE(records.ok()) << records.status() << " of " << text;
+    std::vector<Strings> rows;
+    for (const std::string& record : *records) rows.push_back(CellsOf(record));
+    EXPECT_EQ(rows, file.at("rows").get<std::vector<Strings>>()) << text;
+  }
 }
 
 // A line end of two bytes may lie in two windows.

@@ -53,6 +53,7 @@ class ConvertDamageTest : public ConvertFixture {
   std::vector<absl::Status> told_;
 };
 
+// S-CONVERT-2.
 TEST_F(ConvertDamageTest, SkipLeavesOutWhatCannotBeConvertedAndTellsIt) {
   const auto good = Run(Images(false, ConvertFormat::kTfRecord, "good"));
   for (const int threads : {1, 3}) {
@@ -79,6 +80,7 @@ TEST_F(ConvertDamageTest, SkipLeavesOutWhatCannotBeConvertedAndTellsIt) {
   EXPECT_THAT(ReadFile(Path("out/bad.manifest.json")), HasSubstr("\"left_out\": 3"));
 }
 
+// S-CONVERT-2.
 TEST_F(ConvertDamageTest, FailTellsAllOfThemAndLeavesNothing) {
   ConvertOptions options = Images(true, ConvertFormat::kTfRecord, "t");
   options.num_shards = 3;
@@ -87,6 +89,7 @@ TEST_F(ConvertDamageTest, FailTellsAllOfThemAndLeavesNothing) {
   EXPECT_TRUE(std::filesystem::is_empty(folder_ / "out"));
 }
 
+// S-CONVERT-2.
 TEST_F(ConvertDamageTest, AFileThatCannotBeReadIsOneOfThem) {
   ConvertOptions options = Skipping(Images(false, ConvertFormat::kTfRecord, "t"));
   std::filesystem::create_symlink("gone.jpg", Path("good/cat/link.jpg"));
@@ -137,6 +140,7 @@ TEST_F(ConvertDamageTest, DamagedFramesAreSkippedAsRepairDropsThem) {
                  "fail");
 }
 
+// S-CONVERT-2.
 TEST_F(ConvertDamageTest, AFileWithoutARecordIsOneThatCannotBeConverted) {
   WriteTfRecord(Path("1.tfrecord"), {"a", "b"});
   WriteTfRecord(Path("3.tfrecord"), {"c"});
@@ -175,6 +179,7 @@ TEST_F(ConvertDamageTest, StrayBytesBehindARecordAreNoChangeOfTheFile) {
   EXPECT_MESSAGE(told_[0]);
 }
 
+// S-CONVERT-2.
 TEST_F(ConvertDamageTest, RowsThatAreNotAsDeclaredAreLeftOut) {
   const std::string in = Write("in.csv", "1,a\nx,b\n3,c,surplus\n4,d\n");
   ConvertOptions options = Skipping(Options(ConvertFormat::kCsv, {in}, ConvertFormat::kJsonLines));
@@ -185,6 +190,7 @@ TEST_F(ConvertDamageTest, RowsThatAreNotAsDeclaredAreLeftOut) {
   EXPECT_MESSAGE(told_[1], "cells");
 }
 
+// S-CONVERT-2.
 TEST_F(ConvertDamageTest, WhatTheOutputCannotHoldIsLeftOut) {
   const std::string in = Write("in.txt", "one\ntwo\nthree\nsix\n");
   const auto shards =
@@ -226,6 +232,7 @@ TEST_F(ConvertDamageTest, ARecordThatTheOutputCannotHoldDoesNotSayWhatTheOthersA
   EXPECT_THAT(told_, SizeIs(1));
 }
 
+// S-CONVERT-2.
 TEST_F(ConvertDamageTest, WithoutAGoodRecordNothingIsWritten) {
   const std::string in = Write("in.csv", "x\ny\n");
   for (const ConvertFormat to : {ConvertFormat::kTfRecord, ConvertFormat::kFixedLength}) {
@@ -239,7 +246,7 @@ TEST_F(ConvertDamageTest, WithoutAGoodRecordNothingIsWritten) {
   }
 }
 
-// Options that fit no record do not read all the night.
+// S-CONVERT-2. Options that fit no record do not read all the night.
 TEST_F(ConvertDamageTest, AThousandBadRecordsAndNoGoodOneAreEnough) {
   std::string rows;
   for (int i = 0; i < 3000; ++i) rows += "x\n";
@@ -250,6 +257,7 @@ TEST_F(ConvertDamageTest, AThousandBadRecordsAndNoGoodOneAreEnough) {
   EXPECT_THAT(told_, SizeIs(1000));
 }
 
+// S-CONVERT-2.
 TEST_F(ConvertDamageTest, AQuarantineNamesThemForVerify) {
   ConvertOptions options = Skipping(Images(true, ConvertFormat::kTfRecord, "t"));
   options.quarantine_file = Path("bad.jsonl");

@@ -75,6 +75,25 @@ TEST_F(DaliIndexTest, WhatIsWrittenIsWhatTfrecord2idxWritesAndReadsBack) {
   ExpectRecords(**by_idx, all);
 }
 
+// Indexes of scripts/make_dali_index.py.
+TEST_F(DaliIndexTest, OfTensorFlowsFilesWhatTfrecord2idxWroteIsWrittenAndRead) {
+  for (const char* name : {"tf_plain", "examples"}) {
+    const std::string shard = TestData(absl::StrCat(name, ".tfrecord"));
+    const std::string idx = TestData(absl::StrCat(name, ".idx"));
+    options_.dali_index.clear();
+    const auto source = *Open({shard});
+    const std::string mine = data_ / absl::StrCat(name, ".idx");
+    ASSERT_TRUE(WriteDaliIndex(*source, 0, source->num_records(), mine, Existing::kKeep).ok());
+    EXPECT_EQ(ReadFile(mine), ReadFile(idx));
+    options_.dali_index = {idx};
+    const auto by_idx = Open({shard});
+    ASSERT_TRUE(by_idx.ok()) << by_idx.status();
+    EXPECT_EQ((*by_idx)->num_records(), source->num_records());
+    EXPECT_EQ((*by_idx)->Fingerprint(), source->Fingerprint());
+    if (name == std::string_view("tf_plain")) ExpectRecords(**by_idx, TfPayloads());
+  }
+}
+
 TEST_F(DaliIndexTest, AFileThatIsThereIsKeptUnlessToldOtherwise) {
   const auto source = *Open({Shard("a", Frames(payloads_))});
   WriteFile(data_ / "a.idx", "mine");

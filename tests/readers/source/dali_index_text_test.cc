@@ -16,6 +16,7 @@ class DaliIndexTextTest : public RecordSourceFixture {
   }
 };
 
+// S-SOURCE-13.
 TEST_F(DaliIndexTextTest, LineEndsBlanksAndABlankLastLineDoNotMatter) {
   for (const char* idx : {"0 20\n20 24\n", "0 20\r\n20 24\r\n", "0 20\r20 24\r", "0\t20\n20\t24\n",
                           "  0   20  \n20 \t 24", "0 20\n20 24\n\n", "0 20\r\n20 24\r\n\r\n \t\r\n",
@@ -27,6 +28,7 @@ TEST_F(DaliIndexTextTest, LineEndsBlanksAndABlankLastLineDoNotMatter) {
   }
 }
 
+// S-SOURCE-13.
 TEST_F(DaliIndexTextTest, AnEmptyIndexOfAFileWithBytesIsAnError) {
   EXPECT_MESSAGE(OpenBy(""), absl::StatusCode::kInvalidArgument);
   EXPECT_MESSAGE(OpenBy("\n \r\n"), absl::StatusCode::kInvalidArgument);
@@ -37,6 +39,7 @@ TEST_F(DaliIndexTextTest, AnEmptyIndexOfAFileWithBytesIsAnError) {
   EXPECT_EQ((*source)->num_records(), 0u);
 }
 
+// S-SOURCE-13.
 TEST_F(DaliIndexTextTest, OtherTextIsNamedByItsLine) {
   EXPECT_MESSAGE(OpenBy("0 20\n\n20 24\n"), absl::StatusCode::kInvalidArgument);
   EXPECT_MESSAGE(OpenBy("0 20\n20,24\n"), absl::StatusCode::kInvalidArgument);

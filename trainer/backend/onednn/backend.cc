@@ -3,16 +3,19 @@
 
 #include "trainer/backend/backend.h"
 
+#include <sys/mman.h>
+
+#include <algorithm>
 #include <dnnl.hpp>
 #include <map>
 #include <new>
 #include <string>
-#include <string_view>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
 #include "trainer/backend/loss.h"
+#include "trainer/backend/onednn/isa.h"
 #include "trainer/backend/onednn/layers.h"
 #include "trainer/train.h"
 
@@ -28,40 +31,20 @@ std::string LibraryName() {
   return absl::StrCat("oneDNN ", version->major, ".", version->minor, ".", version->patch);
 }
 
-// The vector instructions of this processor, for a set of instructions that this oneDNN's header
-// does not know: a later library has more, and 999 for all.
-std::string ProcessorFlags() {
-  std::string flags;
-  const auto add = [&flags](std::string_view name, bool is_supported) {
-    if (is_supported) absl::StrAppend(&flags, flags.empty() ? "" : " ", ToAbsl(name));
-  };
-#if defined(__x86_64__)
-  add("avx2", __builtin_cpu_supports("avx2"));
-  add("avx512f", __builtin_cpu_supports("avx512f"));
-  add("avx512_vnni", __builtin_cpu_supports("avx512vnni"));
-  add("avx512_bf16", __builtin_cpu_supports("avx512bf16"));
-#endif
-  return flags.empty() ? "no vector instructions that are known here"
-                       : absl::StrCat("a processor with ", flags);
-}
-
-std::string IsaName() {
-  switch (dnnl::get_effective_cpu_isa()) {
-    case dnnl::cpu_isa::sse41:
-      return "SSE4.1";
-    case dnnl::cpu_isa::avx:
-      return "AVX";
-    case dnnl::cpu_isa::avx2:
-      return "AVX2";
-    case dnnl::cpu_isa::avx512_core:
-      return "AVX512_CORE";
-    case dnnl::cpu_isa::avx512_core_vnni:
-      return "AVX512_CORE_VNNI";
-    case dnnl::cpu_isa::avx512_core_bf16:
-      return "AVX512_CORE_BF16";
-    default:
-      return ProcessorFlags();
+// oneDNN does not look whether it was given memory for the code that it makes, and libgomp ends the
+// process where it gets no thread: so there has to be room for both before either begins.
+absl::Status CheckRoom(int threads) {
+  constexpr size_t kCodeBytes = size_t{32} << 20;
+  constexpr size_t kThreadBytes = size_t{9} << 20;  // a stack and what lies around it
+  const size_t bytes = kCodeBytes + static_cast<size_t>(std::max(threads, 1)) * kThreadBytes;
+  void* const room = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (room == MAP_FAILED) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("no memory for the model's code and ", threads, " threads: ", bytes, " B"));
   }
+  ::munmap(room, bytes);
+  return absl::OkStatus();
 }
 
 // Runs `body`; an exception becomes a status.
@@ -95,12 +78,16 @@ class OneDnnBackend : public Backend {
   absl::StatusOr<StepResult> Evaluate(const StepInput& input) override {
     return Guarded([&] { return DoEvaluate(input); });
   }
-  std::string Describe() const override { return absl::StrCat(LibraryName(), ", ", IsaName()); }
+  std::string Describe() const override {
+    return absl::StrCat(LibraryName(), ", ",
+                        IsaName(dnnl::get_effective_cpu_isa(), ProcessorFlags()));
+  }
 
  private:
   // Primitives are made once per number of rows: two or three of them in a job.
   using Nets = std::map<int64_t, CompiledNet>;
-  CompiledNet& Net(Nets& nets, int64_t rows, std::span<const std::span<float>> gradients);
+  absl::StatusOr<CompiledNet*> Net(Nets& nets, int64_t rows,
+                                   std::span<const std::span<float>> gradients);
   absl::StatusOr<StepResult> DoTrainStep(const StepInput& input, const GradientReady& ready);
   absl::StatusOr<StepResult> DoEvaluate(const StepInput& input);
   absl::Status Backward(const CompiledNet& net, const GradientReady& ready);
@@ -115,32 +102,34 @@ class OneDnnBackend : public Backend {
   Nets evaluation_;
 };
 
-CompiledNet& OneDnnBackend::Net(Nets& nets, int64_t rows,
-                                std::span<const std::span<float>> gradients) {
+absl::StatusOr<CompiledNet*> OneDnnBackend::Net(Nets& nets, int64_t rows,
+                                                std::span<const std::span<float>> gradients) {
   omp_set_num_threads(threads_);
   const auto found = nets.find(rows);
-  if (found != nets.end()) return found->second;
-  return nets
-      .emplace(std::piecewise_construct, std::forward_as_tuple(rows),
-               std::forward_as_tuple(model_, weights_, gradients, rows, engine_))
-      .first->second;
+  if (found != nets.end()) return &found->second;
+  MILLRACE_RETURN_IF_ERROR(CheckRoom(threads_));
+  return &nets.emplace(std::piecewise_construct, std::forward_as_tuple(rows),
+                       std::forward_as_tuple(model_, weights_, gradients, rows, engine_))
+              .first->second;
 }
 
 absl::StatusOr<StepResult> OneDnnBackend::DoEvaluate(const StepInput& input) {
   MILLRACE_RETURN_IF_ERROR(CheckStepInput(model_, input));
-  CompiledNet& net = Net(evaluation_, static_cast<int64_t>(input.valid.size()), {});
-  net.Forward(static_cast<const float*>(input.images.data), stream_);
-  return SoftmaxCrossEntropyLoss(net.logits(), model_.num_classes, input, {});
+  MILLRACE_ASSIGN_OR_RETURN(CompiledNet* const net,
+                            Net(evaluation_, static_cast<int64_t>(input.valid.size()), {}));
+  net->Forward(static_cast<const float*>(input.images.data), stream_);
+  return SoftmaxCrossEntropyLoss(net->logits(), model_.num_classes, input, {});
 }
 
 absl::StatusOr<StepResult> OneDnnBackend::DoTrainStep(const StepInput& input,
                                                       const GradientReady& ready) {
   MILLRACE_RETURN_IF_ERROR(CheckStepInput(model_, input));
-  CompiledNet& net = Net(training_, static_cast<int64_t>(input.valid.size()), gradients_);
-  net.Forward(static_cast<const float*>(input.images.data), stream_);
+  MILLRACE_ASSIGN_OR_RETURN(CompiledNet* const net,
+                            Net(training_, static_cast<int64_t>(input.valid.size()), gradients_));
+  net->Forward(static_cast<const float*>(input.images.data), stream_);
   const StepResult result =
-      SoftmaxCrossEntropyLoss(net.logits(), model_.num_classes, input, net.logits_gradient());
-  MILLRACE_RETURN_IF_ERROR(Backward(net, ready));
+      SoftmaxCrossEntropyLoss(net->logits(), model_.num_classes, input, net->logits_gradient());
+  MILLRACE_RETURN_IF_ERROR(Backward(*net, ready));
   return result;
 }
 
