@@ -4,6 +4,7 @@
 #include <millrace.h>
 #include <millrace_collectives.h>
 #include <millrace_device.h>
+#include <millrace_ops.h>
 #include <millrace_options.h>
 
 mr_error* (*const kept)(mr_loader*, int64_t, mr_batch**, int32_t*) = mr_loader_next;
