@@ -48,6 +48,16 @@ class PushSource {
   absl::StatusOr<bool> TryPush(std::string_view record);
   absl::StatusOr<bool> PushFor(std::string_view record, std::chrono::nanoseconds limit);
 
+  // The same without a copy: `record` is read where it lies. Its bytes must not change, and `owner`
+  // must keep them, until it is let go: when the last row that is made of the record was delivered
+  // or dropped, the pipeline or the source ended, or, before the call returns, where the record was
+  // not taken. That may be in any thread, but under no lock of Millrace; the end of `owner` must
+  // not call the source or its pipeline.
+  absl::Status Push(std::string_view record, std::shared_ptr<const void> owner);
+  absl::StatusOr<bool> TryPush(std::string_view record, std::shared_ptr<const void> owner);
+  absl::StatusOr<bool> PushFor(std::string_view record, std::shared_ptr<const void> owner,
+                               std::chrono::nanoseconds limit);
+
   // Ends the stream behind the last record.
   void Finish();
   // Ends the stream with an error, which is delivered behind the last record. Only the first call
