@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -57,6 +58,12 @@ class PushSource {
   absl::StatusOr<bool> TryPush(std::string_view record, std::shared_ptr<const void> owner);
   absl::StatusOr<bool> PushFor(std::string_view record, std::shared_ptr<const void> owner,
                                std::chrono::nanoseconds limit);
+
+  // For programs that must not wait: calls `call` once, in any thread but under no lock of
+  // Millrace, when a record may be taken that was refused for want of room, and when the stream
+  // ends. Room that was made before does not count, so try again behind this call. `call` must
+  // neither throw nor call the source or its pipeline.
+  void OnRoom(std::function<void()> call);
 
   // Ends the stream behind the last record.
   void Finish();

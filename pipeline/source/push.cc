@@ -3,6 +3,7 @@
 #include <cstring>
 #include <deque>
 #include <functional>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <span>
@@ -54,6 +55,7 @@ class PushQueue {
   absl::StatusOr<bool> PushOwned(std::string_view record, Owner owner,
                                  std::optional<std::chrono::nanoseconds> limit)
       MILLRACE_EXCLUDES(mu_);
+  void OnRoom(Owner call) MILLRACE_EXCLUDES(mu_);
   void End(absl::Status status) MILLRACE_EXCLUDES(mu_);
 
   // The pipeline's side.
@@ -102,6 +104,8 @@ class PushQueue {
   absl::StatusOr<bool> Take(size_t bytes, std::optional<std::chrono::nanoseconds> limit,
                             const Make& make) MILLRACE_EXCLUDES(mu_);
   void NotifyReader() MILLRACE_EXCLUDES(mu_);
+  // Tells producers that there is room, or the end. TakeReleased calls those that do not wait.
+  void NotifyProducersLocked() MILLRACE_REQUIRES(mu_);
 
   // Constant after construction.
   const PushSourceOptions options_;
@@ -124,6 +128,7 @@ class PushQueue {
   std::function<void()> on_grow_ MILLRACE_GUARDED_BY(mu_);
   int calls_ MILLRACE_GUARDED_BY(mu_) = 0;                // the calls of on_grow_ under way
   std::vector<Owner> released_ MILLRACE_GUARDED_BY(mu_);  // put aside
+  std::vector<Owner> calls_on_room_ MILLRACE_GUARDED_BY(mu_);
   std::atomic<bool> has_released_ = false;  // true if released_ has some; release -> TakeReleased
 };
 
@@ -201,14 +206,28 @@ void PushQueue::NotifyReader() {
   if (--calls_ == 0) called_.NotifyAll();
 }
 
+void PushQueue::NotifyProducersLocked() {
+  room_.NotifyAll();
+  if (calls_on_room_.empty()) return;
+  std::ranges::move(calls_on_room_, std::back_inserter(released_));
+  calls_on_room_.clear();
+  has_released_ = true;
+}
+
+void PushQueue::OnRoom(Owner call) {
+  MutexLock lock(mu_);
+  if (!ended_ && !closed_) calls_on_room_.push_back(std::move(call));
+}
+
 void PushQueue::End(absl::Status status) {
   {
     MutexLock lock(mu_);
     if (ended_) return;
     ended_ = true;
     status_ = std::move(status);
-    room_.NotifyAll();
+    NotifyProducersLocked();
   }
+  TakeReleased();
   NotifyReader();
 }
 
@@ -269,7 +288,7 @@ void PushQueue::Want(uint64_t before) {
   MutexLock lock(mu_);
   if (before <= wanted_) return;
   wanted_ = before;
-  room_.NotifyAll();
+  NotifyProducersLocked();
 }
 
 std::optional<size_t> PushQueue::FindLocked(uint64_t record) const {
@@ -302,7 +321,7 @@ void PushQueue::Release(std::span<const uint64_t> records) {
   }
   if (num_holes_ == holes) return;
   CloseHolesLocked();
-  room_.NotifyAll();
+  NotifyProducersLocked();
 }
 
 void PushQueue::SetUses(uint64_t record, uint64_t uses) {
@@ -313,7 +332,7 @@ void PushQueue::SetUses(uint64_t record, uint64_t uses) {
   if (uses > 0) return;
   FreeLocked(entries_[*at]);
   CloseHolesLocked();
-  room_.NotifyAll();
+  NotifyProducersLocked();
 }
 
 ReleasedRecords PushQueue::TakeReleased() {
@@ -338,9 +357,12 @@ void PushQueue::Abandon() {
 }
 
 void PushQueue::Close() {
-  MutexLock lock(mu_);
-  closed_ = true;
-  room_.NotifyAll();
+  {
+    MutexLock lock(mu_);
+    closed_ = true;
+    NotifyProducersLocked();
+  }
+  TakeReleased();
 }
 
 namespace {
@@ -426,6 +448,10 @@ absl::StatusOr<bool> PushSource::TryPush(std::string_view record,
 absl::StatusOr<bool> PushSource::PushFor(std::string_view record, std::shared_ptr<const void> owner,
                                          std::chrono::nanoseconds limit) {
   return queue_->PushOwned(record, std::move(owner), limit);
+}
+
+void PushSource::OnRoom(std::function<void()> call) {
+  queue_->OnRoom(Owner(this, [call = std::move(call)](const void*) { call(); }));
 }
 
 void PushSource::Finish() { queue_->End(absl::OkStatus()); }

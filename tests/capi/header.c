@@ -6,5 +6,6 @@
 #include <millrace_device.h>
 #include <millrace_ops.h>
 #include <millrace_options.h>
+#include <millrace_push.h>
 
 mr_error* (*const kept)(mr_loader*, int64_t, mr_batch**, int32_t*) = mr_loader_next;

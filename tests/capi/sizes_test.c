@@ -4,6 +4,7 @@
 #include <millrace_device.h>
 #include <millrace_ops.h>
 #include <millrace_options.h>
+#include <millrace_push.h>
 #include <stddef.h>
 
 #include "expect.h"
@@ -34,6 +35,7 @@ EXPECT_NO_PADDING(mr_batch_op, group_rows);
 EXPECT_NO_PADDING(mr_sample_view, sample);
 EXPECT_NO_PADDING(mr_sample_op, num_removes);
 EXPECT_NO_PADDING(mr_push_options, max_bytes);
+EXPECT_NO_PADDING(mr_lent_record, user);
 EXPECT_NO_PADDING(mr_length, batches_per_epoch);
 EXPECT_NO_PADDING(mr_field, shape);
 EXPECT_NO_PADDING(mr_info, num_damaged);

@@ -155,6 +155,39 @@ TEST(PushSourceTest, APushThatWaitsGoesOnWhenThereIsRoom) {
   producer.join();
 }
 
+TEST(PushSourceTest, ACallOnRoomComesOnceUnderNoLock) {
+  const auto host = PushSource::Make({.max_bytes = 10});
+  auto source = Open(*host);
+  std::atomic<int> calls = 0;
+  const auto count = [&] {
+    host->num_pushed();  // takes the source's lock
+    ++calls;
+  };
+  ASSERT_TRUE(host->Push("0").ok());
+  host->OnRoom(count);
+  host->OnRoom(count);
+  EXPECT_TRUE(source->TakeReleased().empty());
+  source->Release(Numbers(0, 1));
+  EXPECT_EQ(calls, 0);  // the caller may hold a lock
+  source->TakeReleased();
+  EXPECT_EQ(calls, 2);
+  host->OnRoom(count);
+  source->Want(5);
+  source->TakeReleased();
+  EXPECT_EQ(calls, 3);
+  host->OnRoom(count);
+  source.reset();
+  EXPECT_EQ(calls, 4);
+  host->OnRoom(count);  // at once
+  EXPECT_EQ(calls, 5);
+  const auto finished = PushSource::Make();
+  finished->OnRoom(count);
+  finished->Finish();
+  EXPECT_EQ(calls, 6);
+  finished->OnRoom(count);
+  EXPECT_EQ(calls, 7);
+}
+
 TEST(PushSourceTest, ClosingEndsAPushThatWaits) {
   // S-USER-7.
   const auto host = PushSource::Make({.max_bytes = 0});
