@@ -14,6 +14,7 @@
 #include "absl/status/statusor.h"
 #include "base/op.h"
 #include "pipeline/batch_op.h"
+#include "pipeline/run_op.h"
 #include "pipeline/sample_op.h"
 
 // The ops of the host program: a plain table that is handed to Open. No op registers itself. A plan
@@ -45,6 +46,10 @@ class OpTable {
   //   INVALID_ARGUMENT  also as MakeSampleOp
   absl::Status RegisterSample(std::string_view name, uint32_t version, SampleOpSpec spec,
                               SampleFunction function);
+  // Adds one made from a function on runs of samples, in the same way.
+  //   INVALID_ARGUMENT  also as MakeRunOp
+  absl::Status RegisterRun(std::string_view name, uint32_t version, SampleOpSpec spec,
+                           RunFunction function);
 
   // The kind of the op of that name and version; kNone if the table has none.
   Kind KindOf(std::string_view name, uint32_t version) const;

@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -47,6 +48,22 @@ class PushSource {
   // stayed full.
   absl::StatusOr<bool> TryPush(std::string_view record);
   absl::StatusOr<bool> PushFor(std::string_view record, std::chrono::nanoseconds limit);
+
+  // The same without a copy: `record` is read where it lies. Its bytes must not change, and `owner`
+  // must keep them, until it is let go: when the last row that is made of the record was delivered
+  // or dropped, the pipeline or the source ended, or, before the call returns, where the record was
+  // not taken. That may be in any thread, but under no lock of Millrace; the end of `owner` must
+  // not call the source or its pipeline.
+  absl::Status Push(std::string_view record, std::shared_ptr<const void> owner);
+  absl::StatusOr<bool> TryPush(std::string_view record, std::shared_ptr<const void> owner);
+  absl::StatusOr<bool> PushFor(std::string_view record, std::shared_ptr<const void> owner,
+                               std::chrono::nanoseconds limit);
+
+  // For programs that must not wait: calls `call` once, in any thread but under no lock of
+  // Millrace, when a record may be taken that was refused for want of room, and when the stream
+  // ends. Room that was made before does not count, so try again behind this call. `call` must
+  // neither throw nor call the source or its pipeline.
+  void OnRoom(std::function<void()> call);
 
   // Ends the stream behind the last record.
   void Finish();

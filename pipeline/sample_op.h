@@ -23,7 +23,7 @@ namespace millrace::pipeline {
 // Returns the bytes of a value; -1 if an extent is negative, or if they are more than 1 TiB.
 int64_t ValueBytes(DType dtype, const Shape& shape);
 
-// The fields that a function on samples reads and writes.
+// The fields that a function on samples, or on runs of them, reads and writes.
 struct SampleOpSpec {
   // The stage's name, on which its random draws depend: OpArgs::stage.
   std::string stage;

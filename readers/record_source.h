@@ -124,6 +124,9 @@ class RecordSource {
   virtual uint64_t num_records() const = 0;
   // False if records are numbers without bytes.
   virtual bool has_bytes() const { return true; }
+  // True if the bytes of records lie in memory: they are not read from file(), and Unframe, which
+  // gets no bytes then, finds them by the record's number.
+  virtual bool in_place() const { return false; }
   virtual const std::vector<std::string>& files() const = 0;
   // REQUIRES: record < num_records().
   virtual RecordRef Locate(uint64_t record) const = 0;
@@ -149,7 +152,7 @@ class RecordSource {
   // Bytes between two records that are read with them: copying 2 KiB from the page cache takes less
   // time than a second system call.
   virtual size_t gap_bytes() const { return 2 << 10; }
-  // The inflated bytes of a shard.
+  // The inflated bytes of a shard; null if there are none to read.
   virtual std::shared_ptr<const RandomAccessFile> file(uint32_t shard) const = 0;
   // State of the shard on disk from before it was opened; nullopt if it is no file.
   virtual std::optional<ShardStamp> stamp(uint32_t) const { return std::nullopt; }

@@ -1,11 +1,14 @@
 #include <chrono>
 #include <cstdint>
+#include <memory>
 #include <string_view>
 #include <utility>
 
 #include "base/status.h"
 #include "capi/call/guard.h"
 #include "capi/call/sized.h"
+#include "capi/call/user.h"
+#include "capi/millrace_push.h"
 #include "capi/source/source.h"
 
 namespace millrace::capi {
@@ -74,6 +77,42 @@ mr_error* mr_push_push_for(mr_push* push, const void* record, size_t size, int64
         if (timeout_ns < 0) return capi::PushAnyTime(source, record, size);
         return source.PushFor(capi::ViewOf(record, size), std::chrono::nanoseconds(timeout_ns));
       });
+}
+
+mr_error* mr_push_lend(mr_push* push, const mr_lent_record* record, int64_t timeout_ns,
+                       int32_t* taken) {
+  return capi::Guard([&]() -> absl::Status {
+    MILLRACE_RETURN_IF_ERROR(capi::CheckGiven(
+        "mr_push_lend",
+        {{"push", push != nullptr}, {"record", record != nullptr}, {"taken", taken != nullptr}}));
+    mr_lent_record lent;
+    MILLRACE_RETURN_IF_ERROR(capi::Take(record, "mr_lent_record", lent));
+    capi::User user(lent.user, lent.release);
+    MILLRACE_RETURN_IF_ERROR(
+        capi::CheckGiven("mr_lent_record", {{"data", lent.data != nullptr || lent.size == 0}}));
+    auto owner = std::make_shared<const capi::User>(std::move(user));
+    const std::string_view bytes = capi::ViewOf(lent.data, lent.size);
+    bool was_taken = true;
+    if (timeout_ns < 0) {
+      MILLRACE_RETURN_IF_ERROR(push->source->Push(bytes, std::move(owner)));
+    } else {
+      MILLRACE_ASSIGN_OR_RETURN(
+          was_taken,
+          push->source->PushFor(bytes, std::move(owner), std::chrono::nanoseconds(timeout_ns)));
+    }
+    *taken = was_taken;
+    return absl::OkStatus();
+  });
+}
+
+mr_error* mr_push_on_room(mr_push* push, void (*call)(void* user), void* user) {
+  capi::User caller(user, call);  // its end is the call
+  return capi::Guard([&]() -> absl::Status {
+    MILLRACE_RETURN_IF_ERROR(capi::CheckGiven(
+        "mr_push_on_room", {{"push", push != nullptr}, {"call", call != nullptr}}));
+    push->source->OnRoom([caller = std::make_shared<const capi::User>(std::move(caller))] {});
+    return absl::OkStatus();
+  });
 }
 
 mr_error* mr_push_finish(mr_push* push) {

@@ -183,8 +183,9 @@ void RunProcessor::UnframeRows(const RunRecords& records, int64_t from, int64_t 
     }
     if (row == end) return;
     const size_t bad = first + good;
-    const absl::StatusOr<std::string_view> payload = source_.Unframe(
-        refs[bad], {records.buffer.get() + starts[bad], source_.FramedBytes(refs[bad])});
+    const size_t number = static_cast<size_t>(from * records.rows) + bad;
+    const absl::StatusOr<std::string_view> payload =
+        source_.Unframe(refs[bad], records.frame(number, source_.FramedBytes(refs[bad])));
     run.Fail(row++, payload.ok() ? absl::InternalError("a frame both good and damaged")
                                  : payload.status());
   }

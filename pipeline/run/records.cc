@@ -137,6 +137,7 @@ RunRecords RecordsOf(const RunRecords& records, std::span<const uint32_t> rows) 
   if (!records.starts.empty()) TakeRefs(records, rows, taken);
   if (records.buffer != nullptr) CopyFrames(records, rows, taken);
   taken.alone = true;
+  taken.in_place = records.in_place;
   if (records.windows < 0) return taken;
   for (const uint32_t row : rows) {
     taken.elements.at.push_back(static_cast<uint32_t>(taken.elements.ids.size()));
@@ -151,6 +152,7 @@ std::span<const size_t> LocateAlone(const readers::RecordSource& source,
   MakeRoom(ids.size(), records);
   const std::span<size_t> starts(records.starts.data(), ids.size() + 1);
   source.LocateAll(ids, {records.refs.data(), ids.size()}, starts);
+  records.in_place = source.in_place();
   KeepShortGaps({records.refs.data(), ids.size()}, source.gap_bytes(), starts);
   return starts;
 }
@@ -230,6 +232,7 @@ void RunRecords::Clear() {
   spans.clear();
   read_status.clear();
   alone = false;
+  in_place = false;
 }
 
 int64_t LocateRun(const readers::RecordSource& source, const SampleParts& parts,
@@ -259,7 +262,7 @@ readers::RecordRef LocateSample(const readers::RecordSource& source, const Sampl
 
 std::vector<ReadRequest> MakeReads(const readers::RecordSource& source, RunRecords& records) {
   records.spans.clear();
-  if (records.bytes() == 0) return {};  // numbers are nowhere in a file
+  if (records.bytes() == 0) return {};  // numbers and records in memory are nowhere in a file
   for (int64_t column = 0; column < records.columns; ++column) AddSpans(column, records);
   if (records.buffer == nullptr) {
     records.buffer = MakeReadBuffer(static_cast<size_t>(records.bytes()));

@@ -39,6 +39,7 @@ struct RunRecords {
   std::vector<ReadSpan> spans;
   std::vector<absl::Status> read_status;  // the status of each span
   bool alone = false;                     // true if every record is read by itself
+  bool in_place = false;                  // true if records lie in memory, and none is read
   int64_t reserved_bytes = 0;             // the bytes of the buffer, reserved in the budget
 
   // The rows of the run.
@@ -51,7 +52,13 @@ struct RunRecords {
   // The size of the buffer.
   int64_t bytes() const {
     const auto records = static_cast<size_t>(rows * columns);
-    return records == 0 || starts.empty() ? 0 : static_cast<int64_t>(starts[records]);
+    const bool are_read = records > 0 && !starts.empty() && !in_place;
+    return are_read ? static_cast<int64_t>(starts[records]) : 0;
+  }
+  // The bytes of a record's frame in `buffer`; none if records are in place.
+  std::span<const std::byte> frame(size_t record, size_t frame_bytes) const {
+    if (in_place) return {};
+    return {buffer.get() + starts[record], frame_bytes};
   }
   // The records of a column, one per row.
   std::span<const readers::RecordRef> column_refs(int64_t column) const {

@@ -9,6 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "pipeline/push_source.h"
+#include "pipeline/source/released.h"
 #include "readers/record_source.h"
 
 namespace millrace::pipeline {
@@ -40,6 +41,8 @@ class GrowingSource : public readers::RecordSource {
   // Says how often Release will name a record; once, unless this says otherwise. Without any use it
   // is freed at once. Before its first Release.
   virtual void SetUses(uint64_t record, uint64_t uses) = 0;
+  // Returns the owners of records that were freed. The destructor waits until they have ended.
+  virtual ReleasedRecords TakeReleased() = 0;
   // Tells the threads that feed it to stop. Does not wait.
   virtual void Close() = 0;
 };

@@ -1,7 +1,10 @@
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <deque>
 #include <functional>
+#include <iterator>
+#include <memory>
 #include <optional>
 #include <span>
 #include <utility>
@@ -13,20 +16,29 @@
 #include "pipeline/push_source.h"
 #include "pipeline/source/growing.h"
 
-// A queue of records in memory that the pipeline reads like a file. Offsets count the bytes of all
-// records ever pushed, each with the zero byte behind it that std::string keeps anyway: so a record
-// has a frame of at least one byte, and records that follow each other can be fetched by one read,
-// as the executor does with files. Records stay until the batches that they are in are delivered,
-// for a plan with a cut reads them twice; behind a shuffle or a bucket that is in any order. One
-// that stays long must not keep what came after it: released records leave holes, and before the
-// holes are more than an eighth of the records, all of them are closed.
+// A queue of records in memory, which the pipeline reads where they lie. Each has an owner: the
+// copy that Push made, or the program's. Offsets count the bytes of all records pushed before.
+// Records stay until the batches that they are in are delivered, for a plan with a cut reads them
+// twice; behind a shuffle or a bucket that is in any order. One that stays long must not keep what
+// came after it: released records leave holes, and before the holes are more than an eighth of the
+// records, all of them are closed.
+//
+// An owner's end may be code of the program. Records are released while the executor holds its
+// mutex, and the program may wait for that mutex with a lock that its code needs. So owners that
+// are released are put aside, and end where no mutex is held (TakeReleased).
 
 namespace millrace::pipeline {
 
 namespace {
 
-// Stands in the place of released records, where a held one has its last byte, 0.
-constexpr std::byte kReleased{0xFF};
+using Owner = ReleasedRecords::Owner;
+
+// Copies a record; never null, so that one without bytes has a place too.
+std::shared_ptr<const char[]> CopyOf(std::string_view record) {
+  auto copy = std::make_shared_for_overwrite<char[]>(std::max<size_t>(record.size(), 1));
+  if (!record.empty()) std::memcpy(copy.get(), record.data(), record.size());
+  return copy;
+}
 
 }  // namespace
 
@@ -36,33 +48,42 @@ class PushQueue {
 
   const PushSourceOptions& options() const { return options_; }
 
-  // The host program's side. `limit`: how long to wait; nullopt: as long as it takes.
+  // The host program's side. Takes a copy, or the record itself with its owner. `limit`: how long
+  // to wait; nullopt: as long as it takes.
   absl::StatusOr<bool> Push(std::string_view record, std::optional<std::chrono::nanoseconds> limit)
       MILLRACE_EXCLUDES(mu_);
+  absl::StatusOr<bool> PushOwned(std::string_view record, Owner owner,
+                                 std::optional<std::chrono::nanoseconds> limit)
+      MILLRACE_EXCLUDES(mu_);
+  void OnRoom(Owner call) MILLRACE_EXCLUDES(mu_);
   void End(absl::Status status) MILLRACE_EXCLUDES(mu_);
 
   // The pipeline's side.
   bool Attach() MILLRACE_EXCLUDES(mu_);
   uint64_t available() const MILLRACE_EXCLUDES(mu_);
-  uint64_t num_bytes() const MILLRACE_EXCLUDES(mu_);
   uint64_t held_bytes() const MILLRACE_EXCLUDES(mu_);
   bool ended() const MILLRACE_EXCLUDES(mu_);
   absl::Status status() const MILLRACE_EXCLUDES(mu_);
   readers::RecordRef Locate(uint64_t record) const MILLRACE_EXCLUDES(mu_);
-  absl::StatusOr<size_t> ReadAt(uint64_t offset, std::span<std::byte> out) const
+  // Writes the bytes of the first of these records, until one is not held; returns their number.
+  size_t View(std::span<const readers::RecordRef> refs, std::span<std::string_view> payloads) const
       MILLRACE_EXCLUDES(mu_);
   void SetOnGrow(std::function<void()> on_grow) MILLRACE_EXCLUDES(mu_);
   void Want(uint64_t before) MILLRACE_EXCLUDES(mu_);
   void Release(std::span<const uint64_t> records) MILLRACE_EXCLUDES(mu_);
   void SetUses(uint64_t record, uint64_t uses) MILLRACE_EXCLUDES(mu_);
+  ReleasedRecords TakeReleased() MILLRACE_EXCLUDES(mu_);
   void Close() MILLRACE_EXCLUDES(mu_);
+  // Ends the owners of all records, once nothing reads them any more; waits for those under way.
+  void Abandon() MILLRACE_EXCLUDES(mu_);
 
  private:
   struct Entry {
     uint64_t record;
     uint64_t offset;
     uint64_t uses;  // until it is released; 0: a hole
-    std::string payload;
+    std::string_view payload;
+    Owner owner;
   };
   using Entries = std::deque<Entry>;
   static constexpr uint64_t kEntryBytes = 64;  // what a record costs beside its payload
@@ -72,17 +93,24 @@ class PushQueue {
   absl::Status CheckOpenLocked() const MILLRACE_REQUIRES(mu_);
   // Where entries_ has a record; nullopt: it is not held.
   std::optional<size_t> FindLocked(uint64_t record) const MILLRACE_REQUIRES(mu_);
-  // Takes the payload of an entry without uses.
-  std::string FreeLocked(Entry& entry) MILLRACE_REQUIRES(mu_);
+  // Puts the owner of an entry without uses aside.
+  void FreeLocked(Entry& entry) MILLRACE_REQUIRES(mu_);
   void CloseHolesLocked() MILLRACE_REQUIRES(mu_);
   // Waits for room: false when there was none in time, an error when the queue was closed.
   absl::StatusOr<bool> WaitForRoomLocked(size_t bytes,
                                          std::optional<std::chrono::nanoseconds> limit)
       MILLRACE_REQUIRES(mu_);
+  template <typename Make>
+  absl::StatusOr<bool> Take(size_t bytes, std::optional<std::chrono::nanoseconds> limit,
+                            const Make& make) MILLRACE_EXCLUDES(mu_);
   void NotifyReader() MILLRACE_EXCLUDES(mu_);
+  // Tells producers that there is room, or the end. TakeReleased calls those that do not wait.
+  void NotifyProducersLocked() MILLRACE_REQUIRES(mu_);
 
   // Constant after construction.
   const PushSourceOptions options_;
+  const std::shared_ptr<ReleasedRecords::Count> ending_ =
+      std::make_shared<ReleasedRecords::Count>();  // synchronises itself
 
   mutable Mutex mu_;
   CondVar room_;                              // producers wait for room, or for the end
@@ -98,7 +126,10 @@ class PushQueue {
   bool closed_ MILLRACE_GUARDED_BY(mu_) = false;    // true once the pipeline closed it
   absl::Status status_ MILLRACE_GUARDED_BY(mu_);
   std::function<void()> on_grow_ MILLRACE_GUARDED_BY(mu_);
-  int calls_ MILLRACE_GUARDED_BY(mu_) = 0;  // the calls of on_grow_ under way
+  int calls_ MILLRACE_GUARDED_BY(mu_) = 0;                // the calls of on_grow_ under way
+  std::vector<Owner> released_ MILLRACE_GUARDED_BY(mu_);  // put aside
+  std::vector<Owner> calls_on_room_ MILLRACE_GUARDED_BY(mu_);
+  std::atomic<bool> has_released_ = false;  // true if released_ has some; release -> TakeReleased
 };
 
 bool PushQueue::HasRoomLocked(size_t bytes) const {
@@ -133,13 +164,30 @@ absl::StatusOr<bool> PushQueue::WaitForRoomLocked(size_t bytes,
 
 absl::StatusOr<bool> PushQueue::Push(std::string_view record,
                                      std::optional<std::chrono::nanoseconds> limit) {
+  return Take(record.size(), limit, [record] {
+    const std::shared_ptr<const char[]> copy = CopyOf(record);
+    return std::pair(std::string_view(copy.get(), record.size()), Owner(copy));
+  });
+}
+
+absl::StatusOr<bool> PushQueue::PushOwned(std::string_view record, Owner owner,
+                                          std::optional<std::chrono::nanoseconds> limit) {
+  if (record.data() == nullptr) record = "";
+  return Take(record.size(), limit, [&] { return std::pair(record, std::move(owner)); });
+}
+
+// Takes what `make` makes, once there is room for it.
+template <typename Make>
+absl::StatusOr<bool> PushQueue::Take(size_t bytes, std::optional<std::chrono::nanoseconds> limit,
+                                     const Make& make) {
   {
     MutexLock lock(mu_);
-    const absl::StatusOr<bool> room = WaitForRoomLocked(record.size(), limit);
+    const absl::StatusOr<bool> room = WaitForRoomLocked(bytes, limit);
     if (!room.ok() || !*room) return room;
-    entries_.push_back({end_record_++, end_offset_, 1, std::string(record)});
-    end_offset_ += record.size() + 1;
-    held_bytes_ += record.size() + kEntryBytes;
+    auto [payload, owner] = make();
+    entries_.push_back({end_record_++, end_offset_, 1, payload, std::move(owner)});
+    end_offset_ += bytes;
+    held_bytes_ += bytes + kEntryBytes;
   }
   NotifyReader();
   return true;
@@ -158,14 +206,28 @@ void PushQueue::NotifyReader() {
   if (--calls_ == 0) called_.NotifyAll();
 }
 
+void PushQueue::NotifyProducersLocked() {
+  room_.NotifyAll();
+  if (calls_on_room_.empty()) return;
+  std::ranges::move(calls_on_room_, std::back_inserter(released_));
+  calls_on_room_.clear();
+  has_released_ = true;
+}
+
+void PushQueue::OnRoom(Owner call) {
+  MutexLock lock(mu_);
+  if (!ended_ && !closed_) calls_on_room_.push_back(std::move(call));
+}
+
 void PushQueue::End(absl::Status status) {
   {
     MutexLock lock(mu_);
     if (ended_) return;
     ended_ = true;
     status_ = std::move(status);
-    room_.NotifyAll();
+    NotifyProducersLocked();
   }
+  TakeReleased();
   NotifyReader();
 }
 
@@ -177,11 +239,6 @@ bool PushQueue::Attach() {
 uint64_t PushQueue::available() const {
   MutexLock lock(mu_);
   return end_record_;
-}
-
-uint64_t PushQueue::num_bytes() const {
-  MutexLock lock(mu_);
-  return end_offset_;
 }
 
 uint64_t PushQueue::held_bytes() const {
@@ -210,30 +267,15 @@ readers::RecordRef PushQueue::Locate(uint64_t record) const {
   return ref;
 }
 
-// Begins in a record that is held. What lies between records that are held is filled up.
-absl::StatusOr<size_t> PushQueue::ReadAt(uint64_t offset, std::span<std::byte> out) const {
+size_t PushQueue::View(std::span<const readers::RecordRef> refs,
+                       std::span<std::string_view> payloads) const {
   MutexLock lock(mu_);
-  if (offset >= end_offset_ || out.empty()) return 0;
-  auto entry = std::ranges::upper_bound(entries_, offset, {}, &Entry::offset);
-  const bool held = entry != entries_.begin() && (--entry)->uses > 0 &&
-                    offset - entry->offset <= entry->payload.size();
-  if (!held) {
-    return absl::FailedPreconditionError(
-        absl::StrCat(options_.name, ": the record at offset ", offset, " was released already"));
+  for (size_t i = 0; i < refs.size(); ++i) {
+    const std::optional<size_t> at = FindLocked(refs[i].ordinal);
+    if (!at) return i;
+    payloads[i] = entries_[*at].payload;
   }
-  const size_t size = std::min<uint64_t>(out.size(), end_offset_ - offset);
-  size_t done = 0;
-  for (; entry != entries_.end() && entry->offset < offset + size; ++entry) {
-    if (entry->uses == 0) continue;
-    const uint64_t skip = offset > entry->offset ? offset - entry->offset : 0;
-    const size_t place = static_cast<size_t>(entry->offset + skip - offset);
-    const size_t length = std::min<size_t>(entry->payload.size() + 1 - skip, size - place);
-    std::ranges::fill(out.subspan(done, place - done), kReleased);
-    std::memcpy(out.data() + place, entry->payload.c_str() + skip, length);
-    done = place + length;
-  }
-  std::ranges::fill(out.subspan(done, size - done), kReleased);
-  return size;
+  return refs.size();
 }
 
 void PushQueue::SetOnGrow(std::function<void()> on_grow) {
@@ -246,7 +288,7 @@ void PushQueue::Want(uint64_t before) {
   MutexLock lock(mu_);
   if (before <= wanted_) return;
   wanted_ = before;
-  room_.NotifyAll();
+  NotifyProducersLocked();
 }
 
 std::optional<size_t> PushQueue::FindLocked(uint64_t record) const {
@@ -255,10 +297,11 @@ std::optional<size_t> PushQueue::FindLocked(uint64_t record) const {
   return held ? std::optional(static_cast<size_t>(entry - entries_.begin())) : std::nullopt;
 }
 
-std::string PushQueue::FreeLocked(Entry& entry) {
+void PushQueue::FreeLocked(Entry& entry) {
   held_bytes_ -= entry.payload.size() + kEntryBytes;
   ++num_holes_;
-  return std::move(entry.payload);
+  released_.push_back(std::move(entry.owner));
+  has_released_ = true;
 }
 
 void PushQueue::CloseHolesLocked() {
@@ -270,79 +313,86 @@ void PushQueue::CloseHolesLocked() {
 
 void PushQueue::Release(std::span<const uint64_t> records) {
   if (records.empty()) return;
-  std::vector<std::string> freed;  // outside the lock
   MutexLock lock(mu_);
+  const size_t holes = num_holes_;
   for (const uint64_t record : records) {
     const std::optional<size_t> at = FindLocked(record);
-    if (at && --entries_[*at].uses == 0) freed.push_back(FreeLocked(entries_[*at]));
+    if (at && --entries_[*at].uses == 0) FreeLocked(entries_[*at]);
   }
-  if (freed.empty()) return;
+  if (num_holes_ == holes) return;
   CloseHolesLocked();
-  room_.NotifyAll();
+  NotifyProducersLocked();
 }
 
 void PushQueue::SetUses(uint64_t record, uint64_t uses) {
-  std::string freed;  // outside the lock
   MutexLock lock(mu_);
   const std::optional<size_t> at = FindLocked(record);
   if (!at) return;
   entries_[*at].uses = uses;
   if (uses > 0) return;
-  freed = FreeLocked(entries_[*at]);
+  FreeLocked(entries_[*at]);
   CloseHolesLocked();
-  room_.NotifyAll();
+  NotifyProducersLocked();
+}
+
+ReleasedRecords PushQueue::TakeReleased() {
+  if (!has_released_) return {};
+  MutexLock lock(mu_);
+  has_released_ = false;
+  if (released_.empty()) return {};
+  return {std::exchange(released_, {}), ending_};
+}
+
+void PushQueue::Abandon() {
+  {
+    MutexLock lock(mu_);
+    for (Entry& entry : entries_) {
+      if (entry.uses > 0) FreeLocked(entry);
+    }
+    entries_.clear();
+    num_holes_ = 0;
+  }
+  TakeReleased();
+  ending_->Wait();
 }
 
 void PushQueue::Close() {
-  MutexLock lock(mu_);
-  closed_ = true;
-  room_.NotifyAll();
+  {
+    MutexLock lock(mu_);
+    closed_ = true;
+    NotifyProducersLocked();
+  }
+  TakeReleased();
 }
 
 namespace {
 
-// The queue as the one file of its source.
-class PushFile final : public RandomAccessFile {
- public:
-  explicit PushFile(std::shared_ptr<const PushQueue> queue) : queue_(std::move(queue)) {}
-
-  absl::StatusOr<size_t> ReadAt(uint64_t offset, std::span<std::byte> out) const override {
-    return queue_->ReadAt(offset, out);
-  }
-  uint64_t size() const override { return queue_->num_bytes(); }
-  const std::string& path() const override { return queue_->options().name; }
-
- private:
-  const std::shared_ptr<const PushQueue> queue_;
-};
-
 class PushRecords final : public GrowingSource {
  public:
   explicit PushRecords(std::shared_ptr<PushQueue> queue)
-      : queue_(std::move(queue)),
-        names_({queue_->options().name}),
-        file_(std::make_shared<PushFile>(queue_)) {}
+      : queue_(std::move(queue)), names_({queue_->options().name}) {}
   ~PushRecords() override {
     queue_->Close();
     queue_->SetOnGrow({});
+    queue_->Abandon();
   }
 
   uint64_t num_records() const override { return queue_->available(); }
   const std::vector<std::string>& files() const override { return names_; }
   readers::RecordRef Locate(uint64_t record) const override { return queue_->Locate(record); }
-  std::shared_ptr<const RandomAccessFile> file(uint32_t) const override { return file_; }
-  uint64_t FramedBytes(const readers::RecordRef& ref) const override { return ref.length + 1; }
+  bool in_place() const override { return true; }
+  std::shared_ptr<const RandomAccessFile> file(uint32_t) const override { return nullptr; }
+  uint64_t FramedBytes(const readers::RecordRef& ref) const override { return ref.length; }
   absl::StatusOr<std::string_view> Unframe(const readers::RecordRef& ref,
-                                           std::span<const std::byte> framed) const override {
-    if (framed.size() != ref.length + 1) {
-      return absl::InternalError(absl::StrCat(names_[0], ": the frame of record ", ref.ordinal,
-                                              " has ", framed.size(), " B, not ", ref.length + 1));
-    }
-    if (framed.back() == kReleased) {
-      return absl::InternalError(
-          absl::StrCat(names_[0], ": record ", ref.ordinal, " was released before it was read"));
-    }
-    return std::string_view(reinterpret_cast<const char*>(framed.data()), ref.length);
+                                           std::span<const std::byte>) const override {
+    std::string_view payload;
+    if (queue_->View({&ref, 1}, {&payload, 1}) == 1) return payload;
+    return absl::InternalError(
+        absl::StrCat(names_[0], ": record ", ref.ordinal, " was released before it was read"));
+  }
+  size_t UnframeAll(std::span<const readers::RecordRef> refs, const std::byte*,
+                    std::span<const size_t>, std::span<std::string_view> payloads) const override {
+    return queue_->View(refs, payloads);
   }
   uint64_t Fingerprint() const override { return HashName(names_[0]); }
   uint64_t memory_bytes() const override { return queue_->options().max_bytes; }
@@ -354,12 +404,12 @@ class PushRecords final : public GrowingSource {
   void Want(uint64_t before) override { queue_->Want(before); }
   void Release(std::span<const uint64_t> records) override { queue_->Release(records); }
   void SetUses(uint64_t record, uint64_t uses) override { queue_->SetUses(record, uses); }
+  ReleasedRecords TakeReleased() override { return queue_->TakeReleased(); }
   void Close() override { queue_->Close(); }
 
  private:
   const std::shared_ptr<PushQueue> queue_;
   const std::vector<std::string> names_;
-  const std::shared_ptr<const RandomAccessFile> file_;
 };
 
 }  // namespace
@@ -384,6 +434,24 @@ absl::StatusOr<bool> PushSource::TryPush(std::string_view record) {
 
 absl::StatusOr<bool> PushSource::PushFor(std::string_view record, std::chrono::nanoseconds limit) {
   return queue_->Push(record, limit);
+}
+
+absl::Status PushSource::Push(std::string_view record, std::shared_ptr<const void> owner) {
+  return queue_->PushOwned(record, std::move(owner), std::nullopt).status();
+}
+
+absl::StatusOr<bool> PushSource::TryPush(std::string_view record,
+                                         std::shared_ptr<const void> owner) {
+  return queue_->PushOwned(record, std::move(owner), std::chrono::nanoseconds::zero());
+}
+
+absl::StatusOr<bool> PushSource::PushFor(std::string_view record, std::shared_ptr<const void> owner,
+                                         std::chrono::nanoseconds limit) {
+  return queue_->PushOwned(record, std::move(owner), limit);
+}
+
+void PushSource::OnRoom(std::function<void()> call) {
+  queue_->OnRoom(Owner(this, [call = std::move(call)](const void*) { call(); }));
 }
 
 void PushSource::Finish() { queue_->End(absl::OkStatus()); }

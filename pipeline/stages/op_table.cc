@@ -91,6 +91,18 @@ absl::Status WrongKind(std::string_view name, std::string_view is, std::string_v
                                                  ToAbsl(wanted)));
 }
 
+// Makes an op by `make`, which calls `function`, of a stage without options.
+template <typename Make, typename Function>
+OpTable::Factory FactoryOf(const Make& make, SampleOpSpec spec, Function function) {
+  return [&make, spec = std::move(spec), function = std::move(function)](
+             const OpArgs& args) -> absl::StatusOr<std::unique_ptr<Op>> {
+    if (!args.options.empty()) return absl::InvalidArgumentError("the op takes no options");
+    SampleOpSpec named = spec;
+    named.stage = args.stage;
+    return make(std::move(named), function);
+  };
+}
+
 }  // namespace
 
 absl::Status OpTable::Add(std::string_view name, uint32_t version, Entry entry) {
@@ -119,15 +131,13 @@ absl::Status OpTable::RegisterBatch(std::string_view name, uint32_t version, Bat
 absl::Status OpTable::RegisterSample(std::string_view name, uint32_t version, SampleOpSpec spec,
                                      SampleFunction function) {
   MILLRACE_RETURN_IF_ERROR(MakeSampleOp(spec, function).status());
-  return Register(name, version,
-                  [spec, function](const OpArgs& args) -> absl::StatusOr<std::unique_ptr<Op>> {
-                    if (!args.options.empty()) {
-                      return absl::InvalidArgumentError("the op takes no options");
-                    }
-                    SampleOpSpec named = spec;
-                    named.stage = args.stage;
-                    return MakeSampleOp(std::move(named), function);
-                  });
+  return Register(name, version, FactoryOf(MakeSampleOp, std::move(spec), std::move(function)));
+}
+
+absl::Status OpTable::RegisterRun(std::string_view name, uint32_t version, SampleOpSpec spec,
+                                  RunFunction function) {
+  MILLRACE_RETURN_IF_ERROR(MakeRunOp(spec, function).status());
+  return Register(name, version, FactoryOf(MakeRunOp, std::move(spec), std::move(function)));
 }
 
 OpTable::Kind OpTable::KindOf(std::string_view name, uint32_t version) const {

@@ -1,7 +1,9 @@
 #include "python/core/source.h"
 
+#include "capi/millrace_push.h"
 #include "python/core/bytes.h"
 #include "python/core/error.h"
+#include "python/core/lock.h"
 #include "python/core/wait.h"
 
 namespace millrace::python {
@@ -104,6 +106,24 @@ PyObject* PushRecord(PyObject* self, PyObject* arguments) {
   });
 }
 
+// Calls a function, of which it has a reference, in any thread. What it raises is printed.
+void CallOnRoom(void* function) {
+  const Locked locked;
+  if (!locked) return;
+  const Ref callable(static_cast<PyObject*>(function));
+  if (const Ref result(PyObject_CallNoArgs(callable.get())); !result) {
+    PyErr_WriteUnraisable(callable.get());
+  }
+}
+
+PyObject* OnRoom(PyObject* self, PyObject* function) {
+  return CallNone([&] {
+    if (!PyCallable_Check(function)) Raise(PyExc_TypeError, "on_room takes a function");
+    Py_INCREF(function);
+    Check(mr_push_on_room(AsPush(self)->push, CallOnRoom, function));
+  });
+}
+
 PyObject* Finish(PyObject* self, PyObject*) {
   return CallNone([&] { Check(mr_push_finish(AsPush(self)->push)); });
 }
@@ -121,6 +141,10 @@ PyMethodDef push_methods[] = {
     {"push", PushRecord, METH_VARARGS,
      "push(record, timeout_ns=-1)\n--\n\nAppends a copy of bytes or a buffer. Waits while the "
      "source is full; returns False if it stayed full for so long."},
+    {"on_room", OnRoom, METH_O,
+     "on_room(function)\n--\n\nCalls a function once, in any thread, when a record may be taken "
+     "that "
+     "was refused, and when the stream ends. Room that was made before does not count."},
     {"finish", Finish, METH_NOARGS, "Ends the stream behind the last record."},
     {"fail", Fail, METH_VARARGS,
      "fail(code, message)\n--\n\nEnds the stream with an error, which the loader raises behind the "

@@ -45,17 +45,19 @@ class SinkMethods:
         from .torch import make_loader
         return make_loader(self, keys, device=device, layout=layout, last=last, **options)
 
-    def jax(self, sharding: Any = None, keys: Keys = None, *, last: str = "pad",
-            **options: Any) -> Any:
+    def jax(self, sharding: Any = None, keys: Keys = None, *, device: Any = None,
+            last: str = "pad", **options: Any) -> Any:
         """Returns a loader of JAX arrays.
 
         sharding: a jax.sharding.Sharding: then arrays are global, and each process brings its rows.
             None: arrays of this process that share the batches' memory where JAX runs on the CPU.
         keys: as for numpy; without any, batches are dicts, and have a field `valid` where rows are
             padding: a bool per row.
+        device: without a sharding, a jax.Device of this process, its number in jax.local_devices(),
+            or such as "cpu", "gpu", "cuda:1": the device on which arrays lie. None: JAX's default.
         """
         from .jax import JaxLoader
-        return JaxLoader(self, sharding, keys, last=last, **options)
+        return JaxLoader(self, sharding, keys, device, last=last, **options)
 
     def keras(self, x: str, y: str | None = None, *, last: str = "pad", **options: Any) -> Any:
         """Returns a keras.utils.PyDataset of (x, y, sample_weight), for any backend of Keras 3. The

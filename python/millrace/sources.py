@@ -24,12 +24,13 @@ class PushSource:
     name: the name of the stream, on which the fingerprint of its data depends.
     max_bytes: the most bytes of records that wait to be read, a number or such as "64MiB".
 
-    Leaving a `with` block ends the stream; an exception in it becomes the error that the loader
-    raises behind the last record.
+    Leaving a `with` or `async with` block ends the stream; an exception in it becomes the error that
+    the loader raises behind the last record.
     """
 
     def __init__(self, name: str = "push", max_bytes: Union[int, str] = "64MiB") -> None:
         self._core: Any = _core.Push(name, to_bytes(max_bytes))
+        self._room: Any = None  # the Room of the event loop that pushed last
 
     def push(self, record: Any, timeout: Optional[float] = None) -> bool:
         """Appends a copy of a record, bytes or a buffer; waits while the stream is full.
@@ -40,6 +41,21 @@ class PushSource:
         if timeout is None:
             return self._core.push(record)  # type: ignore[no-any-return]
         return self._core.push(record, int(timeout * 1e9))  # type: ignore[no-any-return]
+
+    async def apush(self, record: Any) -> None:
+        """Appends a copy of a record, bytes or a buffer, in a task of asyncio; other tasks run while
+        the stream is full. Tasks that wait are served in their order. The record of a task that is
+        cancelled meanwhile is not in the stream, which goes on.
+
+        Raises Cancelled if the loader has ended, so that nothing will read the record.
+        """
+        import asyncio
+
+        from millrace._room import Room
+        loop = asyncio.get_running_loop()
+        if self._room is None or self._room.loop is not loop:
+            self._room = Room(self._core, loop)
+        await self._room.push(record)
 
     def finish(self) -> None:
         """Ends the stream behind the last record."""
@@ -58,6 +74,12 @@ class PushSource:
             self.finish()
         else:
             self.fail(error)
+
+    async def __aenter__(self) -> "PushSource":
+        return self
+
+    async def __aexit__(self, kind: Any, error: Optional[BaseException], trace: Any) -> None:
+        self.__exit__(kind, error, trace)
 
 
 def memory(records: Union[None, Memory, Iterable[Any]] = None, *, stage: str = "memory") -> Plan:

@@ -4,6 +4,8 @@
 #include <millrace.h>
 #include <millrace_collectives.h>
 #include <millrace_device.h>
+#include <millrace_ops.h>
 #include <millrace_options.h>
+#include <millrace_push.h>
 
 mr_error* (*const kept)(mr_loader*, int64_t, mr_batch**, int32_t*) = mr_loader_next;

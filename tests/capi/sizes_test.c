@@ -2,7 +2,9 @@
 // library's.
 #include <millrace_collectives.h>
 #include <millrace_device.h>
+#include <millrace_ops.h>
 #include <millrace_options.h>
+#include <millrace_push.h>
 #include <stddef.h>
 
 #include "expect.h"
@@ -30,7 +32,10 @@ EXPECT_NO_PADDING(mr_column, stride_bytes);
 EXPECT_NO_PADDING(mr_run_view, run);
 EXPECT_NO_PADDING(mr_run_op, preferred_rows);
 EXPECT_NO_PADDING(mr_batch_op, group_rows);
+EXPECT_NO_PADDING(mr_sample_view, sample);
+EXPECT_NO_PADDING(mr_sample_op, num_removes);
 EXPECT_NO_PADDING(mr_push_options, max_bytes);
+EXPECT_NO_PADDING(mr_lent_record, user);
 EXPECT_NO_PADDING(mr_length, batches_per_epoch);
 EXPECT_NO_PADDING(mr_field, shape);
 EXPECT_NO_PADDING(mr_info, num_damaged);

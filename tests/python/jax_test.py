@@ -38,6 +38,46 @@ class Arrays(unittest.TestCase):
         self.assertEqual(second.tolist(), list(range(8, 16)))
 
 
+# The host as two devices, which has to be said before JAX is used.
+DEVICES = """
+import jax, millrace as mr
+first, second = jax.devices()
+plan = mr.range(20).cast("value", "int32").batch(8)
+for device in (second, 1, "cpu:1"):
+    loader = plan.jax(device=device)
+    for batch in loader:
+        assert batch["value"].devices() == {second} and batch["valid"].devices() == {second}
+    assert batch["value"].tolist() == [16, 17, 18, 19, 0, 0, 0, 0], batch["value"]
+for device in (None, first, 0, "cpu"):
+    assert next(iter(plan.jax(keys="value", device=device))).devices() == {first}
+held = plan.numpy().next()
+array = mr.jax.JaxLoader(plan, None, "value", second)._put(held["value"])
+print(array.unsafe_buffer_pointer() == held.tensor("value").address, array.sum())
+"""
+
+
+class Devices(unittest.TestCase):
+    def test_batches_lie_on_the_device_that_is_named(self):
+        done = subprocess.run(
+            [sys.executable, "-c", DEVICES], capture_output=True, text=True, timeout=120,
+            check=False, env={**os.environ, "XLA_FLAGS": "--xla_force_host_platform_device_count=2"})
+        self.assertEqual(done.stdout, "True 28\n", done.stderr)
+
+    def test_wrong_devices_are_told(self):
+        plan = mr.range(8).batch(8)
+        with self.assertRaisesRegex(ValueError, "device is 99, but this process has"):
+            plan.jax(device=99)
+        with self.assertRaisesRegex(ValueError, "device is 'cpu:-1'; expected such as"):
+            plan.jax(device="cpu:-1")
+        with self.assertRaisesRegex(RuntimeError, "no_such_platform"):
+            plan.jax(device="no_such_platform")
+        with self.assertRaises(TypeError):
+            plan.jax(device=1.5)
+        sharding = jax.sharding.SingleDeviceSharding(jax.devices()[0])
+        with self.assertRaisesRegex(TypeError, "device and sharding exclude each other"):
+            plan.jax(sharding, device=0)
+
+
 RANKS = """
 import sys, jax, millrace as mr
 jax.distributed.initialize("127.0.0.1:" + sys.argv[2], 2, int(sys.argv[1]))

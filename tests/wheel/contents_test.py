@@ -51,7 +51,7 @@ class WheelTest(unittest.TestCase):
                      if there.get(name) != ours.get(name)}
         self.assertEqual(different, {"_core.abi3.so", "libmillrace.so.1"})
         for header in ("millrace.h", "millrace_collectives.h", "millrace_device.h",
-                       "millrace_options.h"):
+                       "millrace_ops.h", "millrace_options.h", "millrace_push.h"):
             self.assertEqual((package / "include" / header).read_bytes(),
                              (SOURCES / "capi" / header).read_bytes())
 

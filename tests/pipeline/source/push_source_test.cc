@@ -21,6 +21,7 @@
 namespace millrace::pipeline {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using namespace std::chrono_literals;  // NOLINT: durations
 
@@ -34,12 +35,8 @@ std::unique_ptr<GrowingSource> Open(const PushSource& source) {
 
 // Reads a record as the executor does.
 std::string Read(const GrowingSource& source, uint64_t record) {
-  const readers::RecordRef ref = source.Locate(record);
-  std::vector<std::byte> frame(source.FramedBytes(ref));
-  const auto size = source.file(ref.shard)->ReadAt(ref.offset, frame);
-  if (!size.ok()) return absl::StrCat("error: ", size.status().message());
-  EXPECT_EQ(*size, frame.size());
-  return std::string(*source.Unframe(ref, frame));
+  const absl::StatusOr<std::string_view> payload = source.Unframe(source.Locate(record), {});
+  return payload.ok() ? std::string(*payload) : absl::StrCat("error: ", payload.status().message());
 }
 
 std::vector<uint64_t> Numbers(uint64_t first, uint64_t end) {
@@ -83,17 +80,24 @@ TEST(PushSourceTest, RecordsAreReadInTheOrderInWhichTheyWerePushed) {
   }
 }
 
-TEST(PushSourceTest, RecordsThatFollowEachOtherAreOneRead) {
+TEST(PushSourceTest, RecordsAreViewedTogetherUpToOneThatWasReleased) {
   const auto host = PushSource::Make();
   const auto source = Open(*host);
-  for (const char* record : {"ab", "", "cde"}) ASSERT_TRUE(host->Push(record).ok());
-  std::string bytes(100, '?');
-  const auto size = source->file(0)->ReadAt(0, std::as_writable_bytes(std::span(bytes)));
-  ASSERT_TRUE(size.ok());
-  EXPECT_EQ(bytes.substr(0, *size), std::string("ab\0\0cde\0", 8));
-  EXPECT_EQ(source->file(0)->size(), 8u);
-  EXPECT_EQ(*source->file(0)->ReadAt(8, std::as_writable_bytes(std::span(bytes))), 0u);
-  EXPECT_EQ(source->Locate(2).offset, 4u);
+  std::vector<readers::RecordRef> refs;
+  for (const char* record : {"ab", "", "cde", "f"}) {
+    ASSERT_TRUE(host->Push(record).ok());
+    refs.push_back(source->Locate(refs.size()));
+  }
+  EXPECT_TRUE(source->in_place());
+  EXPECT_EQ(refs[3].offset, 5u);
+  const std::vector<size_t> starts(5);
+  std::vector<std::string_view> payloads(4);
+  EXPECT_EQ(source->UnframeAll(refs, nullptr, starts, payloads), 4u);
+  EXPECT_THAT(payloads, ElementsAre("ab", "", "cde", "f"));
+  EXPECT_NE(payloads[1].data(), nullptr);
+  source->Release(Numbers(2, 3));
+  EXPECT_EQ(source->UnframeAll(refs, nullptr, starts, payloads), 2u);
+  EXPECT_EQ(source->Unframe(refs[2], {}).status().code(), absl::StatusCode::kInternal);
 }
 
 TEST(PushSourceTest, AFullSourceTakesNoMoreUntilRecordsAreReleased) {
@@ -151,6 +155,39 @@ TEST(PushSourceTest, APushThatWaitsGoesOnWhenThereIsRoom) {
   producer.join();
 }
 
+TEST(PushSourceTest, ACallOnRoomComesOnceUnderNoLock) {
+  const auto host = PushSource::Make({.max_bytes = 10});
+  auto source = Open(*host);
+  std::atomic<int> calls = 0;
+  const auto count = [&] {
+    host->num_pushed();  // takes the source's lock
+    ++calls;
+  };
+  ASSERT_TRUE(host->Push("0").ok());
+  host->OnRoom(count);
+  host->OnRoom(count);
+  EXPECT_TRUE(source->TakeReleased().empty());
+  source->Release(Numbers(0, 1));
+  EXPECT_EQ(calls, 0);  // the caller may hold a lock
+  source->TakeReleased();
+  EXPECT_EQ(calls, 2);
+  host->OnRoom(count);
+  source->Want(5);
+  source->TakeReleased();
+  EXPECT_EQ(calls, 3);
+  host->OnRoom(count);
+  source.reset();
+  EXPECT_EQ(calls, 4);
+  host->OnRoom(count);  // at once
+  EXPECT_EQ(calls, 5);
+  const auto finished = PushSource::Make();
+  finished->OnRoom(count);
+  finished->Finish();
+  EXPECT_EQ(calls, 6);
+  finished->OnRoom(count);
+  EXPECT_EQ(calls, 7);
+}
+
 TEST(PushSourceTest, ClosingEndsAPushThatWaits) {
   // S-USER-7.
   const auto host = PushSource::Make({.max_bytes = 0});
@@ -201,9 +238,7 @@ TEST(PushSourceTest, AReleasedRecordCannotBeReadButKeepsItsNumber) {
   const readers::RecordRef ref = source->Locate(1);
   source->Release(Numbers(0, 2));
   source->Release(Numbers(0, 1));  // never back
-  std::vector<std::byte> frame(4);
-  EXPECT_EQ(source->file(0)->ReadAt(ref.offset, frame).status().code(),
-            absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(source->Unframe(ref, {}).status().code(), absl::StatusCode::kInternal);
   EXPECT_EQ(source->Locate(1).ordinal, 1u);
   EXPECT_EQ(Read(*source, 2), "abc");
   source->Release(Numbers(0, 100));  // no further than there are
@@ -230,31 +265,14 @@ TEST(PushSourceTest, RecordsAreReleasedInAnyOrderAndTheRestIsReadAsBefore) {
     held[record] = false;
     EXPECT_EQ(host->held_bytes(), bytes -= record % 7 + 64);
     for (const uint64_t other : {record, (record + 1) % kRecords, (record * 31 + 7) % kRecords}) {
-      std::vector<std::byte> frame(other % 7 + 1);
-      const auto size = source->file(0)->ReadAt(refs[other].offset, frame);
-      ASSERT_EQ(size.ok(), held[other]) << other;
+      const auto payload = source->Unframe(refs[other], {});
+      ASSERT_EQ(payload.ok(), held[other]) << other;
       if (held[other]) {
-        EXPECT_EQ(*source->Unframe(refs[other], frame),
-                  std::string(other % 7, static_cast<char>('a' + other % 26)));
+        EXPECT_EQ(*payload, std::string(other % 7, static_cast<char>('a' + other % 26)));
       }
     }
   }
   EXPECT_EQ(host->held_bytes(), 0u);
-}
-
-TEST(PushSourceTest, AReadPassesOverWhatWasReleased) {
-  const auto host = PushSource::Make();
-  const auto source = Open(*host);
-  for (const char* record : {"ab", "cd", "ef", "gh"}) ASSERT_TRUE(host->Push(record).ok());
-  const readers::RecordRef released = source->Locate(1);
-  source->Release(std::vector<uint64_t>{1, 3});
-  std::string bytes(12, '?');
-  EXPECT_EQ(*source->file(0)->ReadAt(0, std::as_writable_bytes(std::span(bytes))), 12u);
-  EXPECT_EQ(bytes, std::string("ab\0\xFF\xFF\xFF"
-                               "ef\0\xFF\xFF\xFF",
-                               12));
-  const auto frame = std::as_bytes(std::span(bytes)).subspan(3, 3);
-  EXPECT_EQ(source->Unframe(released, frame).status().code(), absl::StatusCode::kInternal);
 }
 
 TEST(PushSourceTest, ARecordOfSeveralRowsIsReleasedWithTheLast) {
@@ -269,13 +287,6 @@ TEST(PushSourceTest, ARecordOfSeveralRowsIsReleasedWithTheLast) {
   EXPECT_EQ(Read(*source, 0), "ab");
   source->Release(std::vector<uint64_t>{0});
   EXPECT_EQ(host->held_bytes(), 0u);
-}
-
-TEST(PushSourceTest, AFrameOfAnotherSizeIsRefused) {
-  const auto host = PushSource::Make();
-  const auto source = Open(*host);
-  ASSERT_TRUE(host->Push("abc").ok());
-  EXPECT_FALSE(source->Unframe(source->Locate(0), std::vector<std::byte>(3)).ok());
 }
 
 TEST(PushSourceTest, OnePipelineReadsIt) {

@@ -12,6 +12,7 @@
 #include "base/status.h"
 #include "tests/messages.h"
 #include "tests/pipeline/executor/executor_fixture.h"
+#include "tests/pipeline/stages/test_run.h"
 
 namespace millrace::pipeline {
 namespace {
@@ -31,33 +32,6 @@ absl::Status WriteLength(const Sample& sample, SampleOutput& output) {
   length.as<int64_t>()[0] = static_cast<int64_t>(sample.bytes(0).size());
   return absl::OkStatus();
 }
-
-Schema RecordSchema() { return Schema({{"record", DType::kBytes, {Shape::kUnknown}}}); }
-
-// A run whose records are `payloads`.
-class TestRun {
- public:
-  explicit TestRun(std::vector<std::string> payloads)
-      : payloads_(std::move(payloads)), run_(arena_, 7, 100, Ids(payloads_.size())) {
-    Column& column = run_.Add("record", DType::kBytes);
-    for (size_t i = 0; i < payloads_.size(); ++i) {
-      column.Set(static_cast<int64_t>(i), payloads_[i].data(),
-                 {static_cast<int64_t>(payloads_[i].size())});
-    }
-  }
-  Run& operator*() { return run_; }
-  Run* operator->() { return &run_; }
-
- private:
-  static std::vector<SampleId> Ids(size_t count) {
-    std::vector<SampleId> ids(count);
-    for (size_t i = 0; i < count; ++i) ids[i] = {.epoch = 1, .record = i + 40, .sub_index = 0};
-    return ids;
-  }
-  const std::vector<std::string> payloads_;
-  RunArena arena_;
-  Run run_;
-};
 
 std::unique_ptr<Op> Made(SampleOpSpec spec, SampleFunction function) {
   auto op = MakeSampleOp(std::move(spec), std::move(function));
