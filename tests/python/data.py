@@ -14,6 +14,9 @@ import zlib
 
 import millrace as mr
 
+# Of Debian's package dataset-fashion-mnist.
+FASHION_MNIST = pathlib.Path("/usr/share/datasets/fashion-mnist")
+
 
 def png(height, width, channels, value):
     """Returns a PNG file in which every sample has one value."""
