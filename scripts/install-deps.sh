@@ -2,8 +2,8 @@
 # Installs the Debian 12 packages that Millrace is built from; does nothing when they are all there.
 #
 #   scripts/install-deps.sh [--gates] [--wheel] [--list]
-#     --gates  also clang 16 with its sanitizers, clang-format, abigail-tools, nginx, iproute2
-#              and Slurm, which .ci/run needs
+#     --gates  also clang 16 with its sanitizers, clang-format, abigail-tools, rustc, nginx,
+#              iproute2 and Slurm, which .ci/run needs
 #     --wheel  also what scripts/pic-deps.sh and scripts/wheel.sh need
 #     --list   prints the names of the packages, one per line, and installs nothing
 #
@@ -26,11 +26,11 @@ packages=(
   # the data of the quick start
   dataset-fashion-mnist
 )
-# nginx and Slurm: installing them may start servers, so only where the gates run; without them
-# their tests are skipped.
+# nginx and Slurm: installing them may start servers, and rustc takes 260 MB, so only where the
+# gates run; without them their tests are skipped.
 gate_packages=(
   clang-16 libclang-rt-16-dev lld-16 llvm-16 clang-format-16 nginx-light
-  abigail-tools iproute2 munge slurm-client slurmctld slurmd slurm-wlm-basic-plugins
+  abigail-tools rustc iproute2 munge slurm-client slurmctld slurmd slurm-wlm-basic-plugins
 )
 wheel_packages=(dpkg-dev python3-venv)
 
