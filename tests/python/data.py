@@ -142,6 +142,9 @@ def fashion_like():
 
 def needs(module):
     """Skips the test where a module is not installed."""
+    package = module.rpartition(".")[0]
+    if package:
+        needs(package)
     if importlib.util.find_spec(module) is None:
         raise unittest.SkipTest(f"{module} is not installed")
 
