@@ -61,8 +61,9 @@ class Dataset(keras.utils.PyDataset):  # type: ignore[misc]
         x = batch[self._x]
         if self._y is None:
             return (x,)
-        if batch.trimmed or batch.valid_rows == batch.rows:
+        if batch.trimmed:
             return x, batch[self._y]
+        # Always, since TensorFlow takes tuples of one length only.
         return x, batch[self._y], batch.valid.astype("float32")
 
 
