@@ -206,4 +206,5 @@ def _index_of(device: torch.device) -> Optional[int]:
         raise ValueError(f"device is '{device}', not that of CUDA or of the host")
     if torch.version.cuda is None:
         raise FailedPrecondition(f"torch {torch.__version__} was built without CUDA")
-    return device.index
+    index: Optional[int] = device.index
+    return index

@@ -25,7 +25,6 @@ ignore_missing_imports = True
 disallow_subclassing_any = False
 disallow_untyped_decorators = False
 warn_unused_ignores = False
-warn_return_any = False
 [mypy-accelerate.*,jax.*,keras.*,pytorch_lightning.*,tensorflow.*,torch.*]
 follow_imports = skip
 """
