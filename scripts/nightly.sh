@@ -47,8 +47,8 @@ release() {
   echo "a clean release build took $((SECONDS - begin)) s on $(nproc) processors"
 }
 
-# Thousands of drawn plans, a minute of attempts at a deadlock, and 200 runs that are killed and go
-# on.
+# Thousands of drawn plans, a minute of attempts at a deadlock, 200 runs that are killed and go on,
+# and 200 exits of Python with live loaders.
 soak() {
   configure dev
   cmake --build build/dev

@@ -1,8 +1,8 @@
 #!/bin/bash
 # Runs the Python package's tests with the frameworks that it feeds: PyTorch, JAX, Keras,
-# TensorFlow, Lightning and Accelerate, from PyPI, in a virtual environment that is kept. The last
-# line is "N passed, N failed, N skipped"; where the index cannot be reached, what is missing is
-# skipped.
+# TensorFlow, Lightning and Accelerate, and with DALI, pandas, pyarrow and tqdm, from PyPI, in a
+# virtual environment that is kept; and checks types by mypy --strict and pyright. The last line is
+# "N passed, N failed, N skipped"; where the index cannot be reached, what is missing is skipped.
 #
 #   scripts/test-frameworks.sh [PACKAGE]
 #     PACKAGE  the folder that has millrace/; default: build/dev/python. TensorFlow's tests need one
@@ -42,7 +42,13 @@ install() {
     pyyaml tqdm packaging huggingface_hub
   bind_torch_lazily
 }
+# pyright fetches the program node unless it is there. Of DALI only operators on CPUs are called.
+install_tools() {
+  pip pandas pyarrow mypy==1.13.0 'pyright[nodejs]==1.1.414' dm-tree
+  pip --no-deps nvidia-dali-cuda120==2.4.0
+}
 [ -x "$venv/bin/python" ] && [ -e "$venv/complete" ] || { install && touch "$venv/complete"; }
+[ -e "$venv/tools" ] || { install_tools && touch "$venv/tools"; }
 
 # A driver of CUDA without a GPU, for the test of page-locked tensors.
 scratch=$(mktemp -d)
@@ -53,8 +59,9 @@ c++ -std=c++20 -fPIC -shared -I. tests/pipeline/cuda/fake_driver.cc -o "$driver"
 
 status=0
 cd tests/python
-for test in copies_test gradients_test torch_test torch_gradients_test jax_test \
-  jax_gradients_test keras_test tf_test; do
+for test in arrow_test copies_test gradients_test imports_test jax_gradients_test jax_test \
+  keras_test loader_test progress_test sharing_test tf_test torch_gradients_test torch_test \
+  torch_training_test types_test; do
   [ "$test" = copies_test ] && library=$driver || library=
   MILLRACE_CUDA_LIBRARY=$library MILLRACE_SOURCE_DIR=$(realpath ../..) \
     PYTHONPATH=$package PYTHONDONTWRITEBYTECODE=1 \

@@ -14,7 +14,7 @@ import millrace as mr
 STEPS, STOP = 120, 79  # behind a step of the optimizer: gradients that wait are not saved
 
 
-def make_loader(folder):
+def make_loader(folder: str) -> mr.torch.TorchLoader:
     plan = (mr.tfrecord(f"{folder}/train*.tfrecord").global_shuffle()
             .parse_example(mr.feature("image/encoded", bytes),
                            mr.feature("image/class/label", int, name="label"))
@@ -23,7 +23,7 @@ def make_loader(folder):
     return plan.torch(("image", "label"))
 
 
-def train(folder, steps, first=0, load=None, save=None):
+def train(folder: str, steps: int, first: int = 0, load: str = "", save: str = "") -> nn.Module:
     accelerator = Accelerator(cpu=True, gradient_accumulation_steps=4)
     torch.manual_seed(0)
     net = nn.Sequential(nn.Flatten(), nn.Linear(784, 64), nn.ReLU(), nn.Linear(64, 10))
@@ -46,7 +46,7 @@ def train(folder, steps, first=0, load=None, save=None):
     return net
 
 
-def main(folder):
+def main(folder: str) -> None:
     whole = train(folder, STEPS)
     with tempfile.TemporaryDirectory() as saved:
         train(folder, STOP, save=saved)

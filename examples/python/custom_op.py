@@ -12,13 +12,13 @@ SIZE = 224
 
 
 @mr.op(reads="image", writes=mr.field("image", "uint8", (SIZE, SIZE, 3)), version=1)
-def solarise(rows):
+def solarise(rows: mr.Rows) -> None:
     """Inverts what is brighter than a threshold, which is drawn for each image."""
     for image, out, threshold in zip(rows["image"], rows.out["image"], 256 * rows.uniform()):
         out[...] = np.where(image >= threshold, 255 - image, image)
 
 
-def main(files):
+def main(files: str) -> None:
     plan = (mr.tfrecord(files).global_shuffle()
             .parse_example(mr.feature("image/encoded", bytes),
                            mr.feature("image/class/label", int, name="label"))

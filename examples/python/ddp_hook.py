@@ -17,7 +17,7 @@ import millrace as mr
 EPOCHS = int(os.environ.get("EPOCHS", "1"))
 
 
-def make_loader(folder):
+def make_loader(folder: str) -> mr.torch.TorchLoader:
     plan = (mr.tfrecord(f"{folder}/train*.tfrecord").global_shuffle()
             .parse_example(mr.feature("image/encoded", bytes),
                            mr.feature("image/class/label", int, name="label"))
@@ -26,7 +26,7 @@ def make_loader(folder):
     return plan.torch(("image", "label"))
 
 
-def main(folder):
+def main(folder: str) -> None:
     torch.distributed.init_process_group("gloo")
     torch.manual_seed(0)
     net = nn.Sequential(nn.Flatten(), nn.Linear(784, 256), nn.ReLU(), nn.Linear(256, 10))

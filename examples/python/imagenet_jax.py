@@ -8,6 +8,7 @@ import sys
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import Array
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 import millrace as mr
@@ -15,7 +16,7 @@ import millrace as mr
 BATCH = int(os.environ.get("BATCH", "64"))
 
 
-def loss_of(weights, images, labels, valid):
+def loss_of(weights: Array, images: Array, labels: Array, valid: Array) -> Array:
     features = images.mean(axis=(1, 2))
     scores = jax.nn.log_softmax(features @ weights)
     losses = -jnp.take_along_axis(scores, labels[:, None], axis=1)[:, 0]
@@ -23,12 +24,12 @@ def loss_of(weights, images, labels, valid):
 
 
 @jax.jit
-def train_step(weights, images, labels, valid):
+def train_step(weights: Array, images: Array, labels: Array, valid: Array) -> tuple[Array, Array]:
     loss, gradient = jax.value_and_grad(loss_of)(weights, images, labels, valid)
     return weights - 0.1 * gradient, loss
 
 
-def main(files):
+def main(files: str) -> None:
     mesh = Mesh(np.array(jax.devices()), ("data",))
     sharding = NamedSharding(mesh, PartitionSpec("data"))
     weights = jnp.zeros((3, 1000))

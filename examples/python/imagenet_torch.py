@@ -15,27 +15,27 @@ EPOCHS = int(os.environ.get("EPOCHS", "1"))
 BATCH = int(os.environ.get("BATCH", "64"))
 
 
-def make_net():
-    def block(inputs, outputs):
+def make_net() -> nn.Module:
+    def block(inputs: int, outputs: int) -> nn.Module:
         return nn.Sequential(nn.Conv2d(inputs, outputs, 3, stride=2, padding=1),
                              nn.BatchNorm2d(outputs), nn.ReLU())
     return nn.Sequential(block(3, 16), block(16, 32), block(32, 64), nn.AdaptiveAvgPool2d(1),
                          nn.Flatten(), nn.Linear(64, 1000))
 
 
-def find_device():
+def find_device() -> torch.device:
     if not torch.cuda.is_available():
         return torch.device("cpu")
     torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
     return torch.device("cuda", torch.cuda.current_device())
 
 
-def main(files):
+def main(files: str) -> None:
     device = find_device()
     if "RANK" in os.environ:
         torch.distributed.init_process_group("gloo" if device.type == "cpu" else "nccl")
     torch.manual_seed(0)
-    net = make_net().to(device, memory_format=torch.channels_last)
+    net = make_net().to(device, memory_format=torch.channels_last)  # type: ignore[call-overload]
     if torch.distributed.is_initialized():
         net = DistributedDataParallel(net)
     optimizer = torch.optim.SGD(net.parameters(), lr=0.05, momentum=0.9)

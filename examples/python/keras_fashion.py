@@ -14,7 +14,7 @@ import millrace as mr
 EPOCHS = int(os.environ.get("EPOCHS", "3"))
 
 
-def plan_of(files, shuffle):
+def plan_of(files: str, shuffle: bool) -> mr.Plan:
     plan = mr.tfrecord(files)
     plan = plan.global_shuffle() if shuffle else plan
     return (plan.parse_example(mr.feature("image/encoded", bytes),
@@ -23,7 +23,7 @@ def plan_of(files, shuffle):
             .batch(256).prefetch(2).options(seed=1))
 
 
-def main(folder):
+def main(folder: str) -> None:
     train = plan_of(f"{folder}/train*.tfrecord", shuffle=True).keras("image", "label")
     test = plan_of(f"{folder}/test*.tfrecord", shuffle=False).keras("image", "label")
     keras.utils.set_random_seed(0)
@@ -33,7 +33,7 @@ def main(folder):
     net.compile(keras.optimizers.SGD(0.05, momentum=0.9),
                 keras.losses.SparseCategoricalCrossentropy(from_logits=True),
                 weighted_metrics=["accuracy"])
-    net.fit(train, epochs=EPOCHS, validation_data=test, verbose=2)
+    net.fit(train, epochs=EPOCHS, validation_data=test, verbose=2)  # type: ignore
     print("backend", keras.backend.backend())
 
 

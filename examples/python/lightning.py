@@ -13,19 +13,19 @@ import millrace as mr
 
 
 class Net(pl.LightningModule):
-    def __init__(self):
+    def __init__(self) -> None:
         super().__init__()
         torch.manual_seed(0)
         self.layers = nn.Sequential(nn.Flatten(), nn.Linear(784, 64), nn.ReLU(), nn.Linear(64, 10))
 
-    def training_step(self, batch, _):
+    def training_step(self, batch: tuple[torch.Tensor, torch.Tensor], _: int) -> torch.Tensor:
         return nn.functional.cross_entropy(self.layers(batch[0]), batch[1])
 
-    def configure_optimizers(self):
+    def configure_optimizers(self) -> torch.optim.Optimizer:
         return torch.optim.SGD(self.parameters(), 0.05, momentum=0.9)
 
 
-def make_loader(folder):
+def make_loader(folder: str) -> mr.torch.TorchLoader:
     plan = (mr.tfrecord(f"{folder}/train*.tfrecord").global_shuffle()
             .parse_example(mr.feature("image/encoded", bytes),
                            mr.feature("image/class/label", int, name="label"))
@@ -34,7 +34,7 @@ def make_loader(folder):
     return plan.torch(("image", "label"))
 
 
-def train(folder, steps, resume=None, save=None):
+def train(folder: str, steps: int, resume: str | None = None, save: str | None = None) -> Net:
     net = Net()
     trainer = pl.Trainer(max_steps=steps, accelerator="cpu", logger=False,
                          enable_checkpointing=False, enable_progress_bar=False,
@@ -45,7 +45,7 @@ def train(folder, steps, resume=None, save=None):
     return net
 
 
-def main(folder):
+def main(folder: str) -> None:
     whole = train(folder, 150)
     with tempfile.TemporaryDirectory() as work:
         checkpoint = f"{work}/half.ckpt"

@@ -10,7 +10,7 @@ import numpy as np
 import millrace as mr
 
 
-def make_loader(files):
+def make_loader(files: str) -> mr.Loader:
     plan = (mr.tfrecord(files).global_shuffle()
             .parse_example(mr.feature("image/encoded", bytes),
                            mr.feature("image/class/label", int, name="label"))
@@ -18,7 +18,7 @@ def make_loader(files):
     return plan.numpy(("image", "label"))
 
 
-def main(files):
+def main(files: str) -> None:
     with make_loader(files) as loader:
         whole = [(images.copy(), labels.copy()) for images, labels in loader]
 

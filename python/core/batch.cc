@@ -93,6 +93,16 @@ Ref ArrowCapsule(Struct** of, const char* name) {
   return capsule;
 }
 
+// Cuts the columns of a record batch behind its first rows, which all hold samples.
+void TakeFirstRows(ArrowArray* array, int64_t rows) {
+  const auto take = [rows](ArrowArray* of) {
+    of->length = rows;
+    of->null_count = 0;
+  };
+  take(array);
+  for (int64_t i = 0; i < array->n_children; ++i) take(array->children[i]);
+}
+
 PyObject* ToArrow(PyObject* self, PyObject* arguments, PyObject* keywords) {
   return Call([&] {
     const char* names[] = {"requested_schema", nullptr};
@@ -110,10 +120,7 @@ PyObject* ToArrow(PyObject* self, PyObject* arguments, PyObject* keywords) {
       Raise(PyExc_BufferError, "rows without a sample lie between others: take last='pad'");
     }
     Check(mr_batch_arrow(batch.batch, array, schema));
-    if (batch.look.trim) {  // the first rows, which all hold samples
-      array->length = batch.rows;
-      array->null_count = 0;
-    }
+    if (batch.look.trim) TakeFirstRows(array, batch.rows);
     return Checked(Py_BuildValue("(NN)", schema_capsule.release(), array_capsule.release()));
   });
 }

@@ -7,8 +7,12 @@ if TYPE_CHECKING:
     from ._page import Page
     from .context import Context
     from .device import DeviceLoader
+    from .jax import JaxLoader
+    from .keras import Dataset
     from .loader import Keys, Loader
     from .plan import Plan
+    from .tf import TfLoader
+    from .torch import TorchLoader
 
 
 class SinkMethods:
@@ -33,7 +37,7 @@ class SinkMethods:
         return DeviceLoader(cast("Plan", self), keys, device=device, **options)
 
     def torch(self, keys: Keys = None, *, device: Any = None, layout: str | None = None,
-              last: str = "trim", **options: Any) -> Any:
+              last: str = "trim", **options: Any) -> TorchLoader:
         """Returns a torch DataLoader of tensors that share the batches' memory.
 
         keys: as for numpy; without any, batches are dicts.
@@ -45,8 +49,13 @@ class SinkMethods:
         from .torch import make_loader
         return make_loader(self, keys, device=device, layout=layout, last=last, **options)
 
+<<<<<<< HEAD
     def jax(self, sharding: Any = None, keys: Keys = None, *, device: Any = None,
             last: str = "pad", **options: Any) -> Any:
+=======
+    def jax(self, sharding: Any = None, keys: Keys = None, *, last: str = "pad",
+            **options: Any) -> JaxLoader:
+>>>>>>> pytests
         """Returns a loader of JAX arrays.
 
         sharding: a jax.sharding.Sharding: then arrays are global, and each process brings its rows.
@@ -59,13 +68,14 @@ class SinkMethods:
         from .jax import JaxLoader
         return JaxLoader(self, sharding, keys, device, last=last, **options)
 
-    def keras(self, x: str, y: str | None = None, *, last: str = "pad", **options: Any) -> Any:
+    def keras(self, x: str, y: str | None = None, *, last: str = "pad",
+              **options: Any) -> Dataset:
         """Returns a keras.utils.PyDataset of (x, y, sample_weight), for any backend of Keras 3. The
         weight of a row is 1, and of padding 0."""
         from .keras import make_dataset
         return make_dataset(self, x, y, last=last, **options)
 
-    def tf(self, keys: Keys = None, *, last: str = "trim", **options: Any) -> Any:
+    def tf(self, keys: Keys = None, *, last: str = "trim", **options: Any) -> TfLoader:
         """Returns a loader of TensorFlow tensors that share the batches' memory."""
         from .tf import TfLoader
         return TfLoader(self, keys, last=last, **options)

@@ -88,7 +88,7 @@ class Reducer:
         """Makes all gradients zero, and each p.grad its view."""
         for view, (_, each) in zip(self._views, self._named):
             each.grad = view
-        torch._foreach_zero_(self._views)
+        torch._foreach_zero_(self._views)  # pyright: ignore[reportPrivateImportUsage]
 
     def set_rows(self, rows: int) -> None:
         """With average_by_rows: says the rows of this rank's batch, before its backward. Those of
@@ -117,7 +117,8 @@ class Reducer:
         self._marked = [False] * len(self._named)
         self._rows = 0
         if outcome.clip_factor < 1 and not outcome.skip:
-            torch._foreach_mul_(self._views, outcome.clip_factor)
+            torch._foreach_mul_(  # pyright: ignore[reportPrivateImportUsage]
+                self._views, outcome.clip_factor)
         return outcome
 
     def broadcast(self, root: int = 0) -> None:

@@ -69,7 +69,7 @@ class Message:
         raise AttributeError(f"{type(self).__name__} cannot be changed")
 
     def __eq__(self, other: object) -> bool:
-        if type(other) is not type(self):
+        if not isinstance(other, Message) or type(other) is not type(self):
             return NotImplemented
         return self._fields == other._fields
 

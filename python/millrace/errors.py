@@ -4,7 +4,7 @@ Each is an Error, and the built-in exception that comes nearest, so that code wh
 of Millrace catches it too.
 """
 
-from typing import NamedTuple, Optional, Tuple
+from typing import Dict, NamedTuple, Optional, Tuple, Type
 
 __all__ = [
     "AlreadyExists", "Cancelled", "DataLoss", "Error", "FailedPrecondition", "Internal", "NotFound",
@@ -144,7 +144,7 @@ class DataLoss(Error):
     code = 15
 
 
-_CLASSES = {kind.code: kind for kind in (
+_CLASSES: Dict[int, Type[Error]] = {kind.code: kind for kind in (
     Cancelled, PlanError, TimeLimit, NotFound, AlreadyExists, PermissionDenied, OutOfBudget,
     FailedPrecondition, OutOfRange, Unimplemented, Internal, Unavailable, DataLoss)}
 

@@ -30,6 +30,7 @@ class Dataset(keras.utils.PyDataset):  # type: ignore[misc]
 
     @property
     def num_batches(self) -> int:
+        """The number of batches of an epoch."""
         return len(self.loader)
 
     @property
@@ -38,6 +39,7 @@ class Dataset(keras.utils.PyDataset):  # type: ignore[misc]
         return self._epoch + (self._count == self.num_batches)
 
     def on_epoch_begin(self) -> None:
+        """Begins the next pass, as Keras asks."""
         self.start_epoch(self.finished_epochs)
 
     def start_epoch(self, epoch: int) -> None:
@@ -59,8 +61,9 @@ class Dataset(keras.utils.PyDataset):  # type: ignore[misc]
         x = batch[self._x]
         if self._y is None:
             return (x,)
-        if batch.trimmed or batch.valid_rows == batch.rows:
+        if batch.trimmed:
             return x, batch[self._y]
+        # Always, since TensorFlow takes tuples of one length only.
         return x, batch[self._y], batch.valid.astype("float32")
 
 
@@ -82,6 +85,7 @@ class Resume(keras.callbacks.Callback):  # type: ignore[misc]
                 dataset.start_epoch(json.load(file)["epoch"])
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+        """Writes the number, as Keras asks."""
         part = self._path + ".part"
         with open(part, "w", encoding="utf-8") as file:
             json.dump({"epoch": self._dataset.finished_epochs}, file)

@@ -52,11 +52,16 @@ def _channels_last(tensor: torch.Tensor) -> torch.Tensor:
 class _Tensors(Loader):
     """A loader whose batches are tensors."""
 
+    samples_at_end = -1  # in an epoch's last batch, over all ranks; -1: ranks differ in their rows
+
     def __init__(self, plan: Any, keys: Keys, layout: Optional[str], **options: Any) -> None:
         super().__init__(plan, keys, **options)
         self._turn = _channels_last if layout else _as_it_is
 
     def _deliver(self, batch: Any) -> Any:
+        if batch.ends_epoch:
+            same_rows = not batch.trimmed or batch.rows == batch.global_valid_rows
+            self.samples_at_end = batch.global_valid_rows if same_rows else -1
         return gather(batch, self._keys, batch.names, self._turned)
 
     def _turned(self, batch: Any, name: str) -> torch.Tensor:
@@ -158,18 +163,19 @@ class TorchLoader(DataLoader):  # type: ignore[type-arg]
 
 def _with_accelerate(owner: TorchLoader, batches: Iterator[Any]) -> Iterator[Any]:
     """Tells Accelerate, where the program uses it, which batch is the last of an epoch: then it
-    steps the optimizer, whatever it accumulates."""
+    steps the optimizer, whatever it accumulates, and leaves the rows of padding out of metrics."""
     state = _gradient_state()
     if state is None:
         yield from batches
         return
-    loader = owner.loader
+    loader: Any = owner.loader
     owner.end_of_dataloader = False
     owner.remainder = -1
     state._add_dataloader(owner)
     try:
         for batch in batches:
             owner.end_of_dataloader = not loader.is_inside_epoch
+            owner.remainder = loader.samples_at_end
             yield batch
     finally:
         state._remove_dataloader(owner)
@@ -200,4 +206,5 @@ def _index_of(device: torch.device) -> Optional[int]:
         raise ValueError(f"device is '{device}', not that of CUDA or of the host")
     if torch.version.cuda is None:
         raise FailedPrecondition(f"torch {torch.__version__} was built without CUDA")
-    return device.index
+    index: Optional[int] = device.index
+    return index

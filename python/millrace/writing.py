@@ -6,7 +6,7 @@ import os
 import struct
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Callable, NamedTuple, Union
+from typing import Any, Callable, NamedTuple, Union, cast
 
 from . import _core
 from ._progress import Progress, Shown
@@ -140,8 +140,8 @@ def convert(source: Union[Path, Iterable[Path], Iterable[Mapping[str, Any]]], pr
         if to not in (None, "tfrecord") or bad is not None:
             raise TypeError("convert() writes dicts as tfrecord, and none of them can be bad")
         return _convert_dicts(source, prefix, shards, progress, options)
-    paths = [source] if isinstance(source, (str, os.PathLike)) else list(source)
-    names = [os.fspath(path) for path in paths]  # type: ignore[arg-type]
+    paths = [source] if isinstance(source, (str, os.PathLike)) else cast("Iterable[Path]", source)
+    names = [os.fspath(path) for path in paths]
     given = {name: _plain(value) for name, value in options.items()}
     if from_ in ("images", "idx"):
         if len(names) != 1:

@@ -1,6 +1,7 @@
 // A program in Rust, without a crate, that reads batches through millrace.h. It proves that the
 // interface needs nothing of C but its calls: no macro, no inline function, no variable.
-use std::ffi::{c_char, c_void, CStr, CString};
+use std::ffi::{CStr, CString};
+use std::os::raw::{c_char, c_void};
 use std::ptr::{null, null_mut};
 
 #[repr(C)]

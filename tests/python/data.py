@@ -14,6 +14,9 @@ import zlib
 
 import millrace as mr
 
+# Of Debian's package dataset-fashion-mnist.
+FASHION_MNIST = pathlib.Path("/usr/share/datasets/fashion-mnist")
+
 
 def png(height, width, channels, value):
     """Returns a PNG file in which every sample has one value."""
@@ -139,6 +142,9 @@ def fashion_like():
 
 def needs(module):
     """Skips the test where a module is not installed."""
+    package = module.rpartition(".")[0]
+    if package:
+        needs(package)
     if importlib.util.find_spec(module) is None:
         raise unittest.SkipTest(f"{module} is not installed")
 

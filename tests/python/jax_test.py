@@ -90,15 +90,84 @@ print(first.shape, rows, loader.launcher.source)
 """
 
 
+# Trains on the images of argv[3], and prints the losses; argv[1:3]: rank, port or "" for one process.
+TRAINS = """
+import sys, jax, millrace as mr
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+rank, port, files = sys.argv[1:]
+if port:
+    jax.distributed.initialize("127.0.0.1:" + port, 2, int(rank))
+sharding = NamedSharding(Mesh(np.array(jax.devices()), ("data",)), PartitionSpec("data"))
+plan = (mr.tfrecord(files).global_shuffle()
+        .parse_example(mr.feature("image/encoded", bytes),
+                       mr.feature("image/class/label", int, name="label"))
+        .decode_image(channels=1).random_resized_crop(24, 24).normalize(mean=72.94, stddev=90.02)
+        .cast("label", "int32").batch(256).options(seed=2))
+loader = plan.jax(sharding, last="pad")
+
+def loss_of(weights, images, labels, valid):
+    scores = jax.nn.log_softmax(images.reshape(len(images), -1) @ weights)
+    losses = -jnp.take_along_axis(scores, labels[:, None], axis=1)[:, 0]
+    return jnp.where(valid, losses, 0).sum() / valid.sum()
+
+@jax.jit
+def step(weights, images, labels, valid):
+    loss, gradient = jax.value_and_grad(loss_of)(weights, images, labels, valid)
+    return weights - 0.05 * gradient, loss
+
+weights = jnp.zeros((576, 10))
+for _ in range(40):
+    batch = loader.next()
+    arrays = loader._deliver(batch)
+    for name in ("image", "label"):
+        (local,) = arrays[name].addressable_shards
+        assert local.data.unsafe_buffer_pointer() == batch.tensor(name).address, name
+        assert arrays[name].shape[0] == 256
+    weights, loss = step(weights, arrays["image"], arrays["label"], arrays["valid"])
+    print("loss", float(loss), flush=True)
+"""
+
+
+def losses_in(text):
+    """Returns the losses among what a program has printed."""
+    return [float(line.removeprefix("loss ")) for line in text.splitlines()
+            if line.startswith("loss ")]
+
+
 class Processes(unittest.TestCase):
-    def test_each_process_brings_its_rows(self):
+    def said_by_two(self, program, *arguments):
+        """Runs a program in two processes, with their ranks and a port, and returns their words."""
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             port = probe.getsockname()[1]
-        processes = [subprocess.Popen([sys.executable, "-c", RANKS, str(rank), str(port)],
-                                      stdout=subprocess.PIPE, text=True) for rank in range(2)]
-        said = [process.communicate(timeout=120)[0] for process in processes]
-        self.assertEqual(said, ["(4,) [0, 1] jax.distributed\n", "(4,) [2, 3] jax.distributed\n"])
+        processes = [subprocess.Popen(
+            [sys.executable, "-c", program, str(rank), str(port), *arguments],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for rank in range(2)]
+        said = [process.communicate(timeout=150) for process in processes]
+        self.assertEqual([process.returncode for process in processes], [0, 0], said)
+        return [out for out, _ in said]
+
+    def test_each_process_brings_its_rows(self):
+        self.assertEqual(self.said_by_two(RANKS),
+                         ["(4,) [0, 1] jax.distributed\n", "(4,) [2, 3] jax.distributed\n"])
+
+    def test_losses_of_two_processes_are_those_of_one_and_nothing_is_copied(self):
+        prefix = os.path.join(data.folder(), "test")
+        mr.convert(data.FASHION_MNIST / "t10k-images-idx3-ubyte.gz", prefix, from_="idx", shards=2,
+                   labels=data.FASHION_MNIST / "t10k-labels-idx1-ubyte.gz")
+        files = f"{prefix}-*.tfrecord"
+        alone = subprocess.run([sys.executable, "-c", TRAINS, "0", "", files], text=True,
+                               capture_output=True, timeout=150, check=False)
+        self.assertEqual(alone.returncode, 0, alone.stderr)
+        one = losses_in(alone.stdout)
+        self.assertEqual(len(one), 40)
+        self.assertLess(one[-1], 0.75 * one[0])
+        first, second = map(losses_in, self.said_by_two(TRAINS, files))
+        self.assertEqual(first, second)
+        for loss, expected in zip(first, one, strict=True):
+            self.assertAlmostEqual(loss, expected, delta=2e-5 * expected)
 
 
 class Examples(unittest.TestCase):

@@ -1,4 +1,5 @@
 """Life in a process: signals, the end of the interpreter, forks, threads."""
+import concurrent.futures
 import http.server
 import os
 import re
@@ -174,14 +175,21 @@ class Signals(unittest.TestCase):
 
 
 class Ends(unittest.TestCase):
+    """Ten exits of each kind; with MILLRACE_ALL_ROUNDS in the environment, a hundred."""
+
+    def ends_of(self, program):
+        count = 100 if "MILLRACE_ALL_ROUNDS" in os.environ else 10
+        with concurrent.futures.ThreadPoolExecutor(4) as threads:
+            ended = list(threads.map(run, [program] * count))
+        self.assertEqual(len(ended), count)
+        return ended
+
     def test_the_interpreter_ends_with_live_loaders_and_ops(self):
-        for _ in range(int(os.environ.get("MILLRACE_TEST_EXITS", "5"))):
-            ended = run(ENDS)
+        for ended in self.ends_of(ENDS):
             self.assertEqual((ended.returncode, ended.stderr), (0, ""))
 
     def test_the_interpreter_ends_beside_daemon_threads(self):
-        for _ in range(int(os.environ.get("MILLRACE_TEST_EXITS", "5"))):
-            ended = run(DAEMONS)
+        for ended in self.ends_of(DAEMONS):
             self.assertEqual(ended.returncode, 0, ended.stderr)
 
     def test_dropping_a_loader_with_an_op_does_not_hang(self):

@@ -1,6 +1,8 @@
 """What a user does first with an installed wheel: shards, batches of them, and errors.
 
 Runs in an empty folder, in an environment that has NumPy and the wheel and nothing else.
+
+Usage: first_steps.py [PHOTOGRAPHS]      a tar of images whose names give their classes
 """
 import http.server
 import io
@@ -91,6 +93,31 @@ assert not has_loaded("libarchive")
 assert millrace.convert("images.tar", "pets", from_="images").records == 2
 assert has_loaded("libarchive")
 
+# Training on ImageNet, of photographs where there are any: `explain` tells of the plan and its data.
+if len(sys.argv) > 1:
+    photographs = millrace.convert(sys.argv[1], "photographs", from_="images").records
+else:  # the two images of the tar, as JPEG
+    photographs = millrace.convert("images.tar", "photographs", from_="images",
+                                   write_mode="jpg").records
+training = millrace.recipes.imagenet_train("photographs-*.tfrecord", 64)
+explained = training.explain()
+assert f"records {photographs} (" in explained, explained
+training.save("train.pbtxt")
+command = subprocess.run([sys.executable, "-I", "-m", "millrace", "explain", "train.pbtxt"],
+                         stdout=subprocess.PIPE, text=True, check=True)
+assert command.stdout == explained, command.stdout
+with training.numpy() as loader:
+    batch = loader.next()
+assert batch["image"].shape == (64, 224, 224, 3) and batch["image"].dtype == np.float32
+assert batch.valid_rows == min(photographs, 64), batch
+assert np.ptp(batch["image"][0]) > 0 or photographs == 2, "a photograph of one colour"
+try:
+    training.batch(4)
+except millrace.PlanError as error:
+    assert str(error).startswith(f"{__file__}:"), error
+else:
+    raise AssertionError("a batch of batches was taken")
+
 # An empty file stands for a library that is not there.
 pathlib.Path("hidden").mkdir()
 pathlib.Path("hidden/libarchive.so.13").touch()
@@ -103,4 +130,5 @@ assert "install the package libarchive13" in failed.stderr, failed.stderr
 package = pathlib.Path(millrace.__file__).parent
 assert millrace.get_include() == str(package / "include")
 assert millrace.get_library() == str(package / "libmillrace.so.1")
-print(f"millrace {millrace.__version__}: {ROWS} rows written and read, errors named")
+print(f"millrace {millrace.__version__}: {ROWS} rows and {photographs} images written and read, "
+      "errors named")

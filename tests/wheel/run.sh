@@ -3,8 +3,13 @@
 # Python from 3.10 on that is here.
 #
 #   tests/wheel/run.sh WHEEL
+#
+# Where MILLRACE_TEST_DATA names a folder, the images are its photographs.
 set -euo pipefail
 wheel=$(realpath "$1")
+photographs=()
+[ -z "${MILLRACE_TEST_DATA:-}" ] ||
+  photographs=("$(realpath "$MILLRACE_TEST_DATA")/imagenet-sample.tar")
 cd "$(dirname "$0")"
 
 work=$(mktemp -d)
@@ -25,7 +30,7 @@ for python in /usr/bin/python3 "$HOME"/.pyenv/versions/3.*/bin/python3; do
   "$python" -m venv "$venv"
   "$venv/bin/pip" install --quiet --disable-pip-version-check "$wheel"
   mkdir "$folder"
-  said=$(cd "$folder" && env -i "$venv/bin/python" -I "$work/first_steps.py")
+  said=$(cd "$folder" && env -i "$venv/bin/python" -I "$work/first_steps.py" "${photographs[@]}")
   (cd "$folder" && env -i "$venv/bin/millrace" --version) | grep -q '^millrace ' ||
     { echo "the command millrace does not run" >&2 && exit 1; }
   echo "$("$venv/bin/python" --version): $said"
