@@ -49,13 +49,8 @@ class SinkMethods:
         from .torch import make_loader
         return make_loader(self, keys, device=device, layout=layout, last=last, **options)
 
-<<<<<<< HEAD
     def jax(self, sharding: Any = None, keys: Keys = None, *, device: Any = None,
-            last: str = "pad", **options: Any) -> Any:
-=======
-    def jax(self, sharding: Any = None, keys: Keys = None, *, last: str = "pad",
-            **options: Any) -> JaxLoader:
->>>>>>> pytests
+            last: str = "pad", **options: Any) -> JaxLoader:
         """Returns a loader of JAX arrays.
 
         sharding: a jax.sharding.Sharding: then arrays are global, and each process brings its rows.
