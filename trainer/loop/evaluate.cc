@@ -45,8 +45,10 @@ absl::StatusOr<Evaluation> EvaluateOwnPart(Session& session,
     if (!batch.has_value()) return part;
     MILLRACE_RETURN_IF_ERROR(progress.Health());
     progress.Enter(step, -1, collectives::Phase::kBackward);
+    MILLRACE_ASSIGN_OR_RETURN(Network* const network,
+                              session.backend->Compile(batch->num_rows(), NetworkUse::kEvaluation));
     MILLRACE_ASSIGN_OR_RETURN(const StepResult result,
-                              session.backend->Evaluate(InputOf(session.model, *pipeline, *batch)));
+                              network->Forward(InputOf(session.model, *pipeline, *batch)));
     part.correct += result.correct;
     part.total += result.valid;
     part.loss_sum += result.loss_sum;
@@ -59,8 +61,10 @@ absl::StatusOr<Evaluation> EvaluateOwnPart(Session& session,
 StepInput InputOf(const Model& model, const pipeline::Pipeline& pipeline,
                   const pipeline::Batch& batch) {
   StepInput input;
-  input.images = batch.Find(model.input_field);
-  input.labels = batch.Find(model.label_field);
+  for (const ModelInput& field : model.inputs) {
+    input.inputs.emplace_back(batch.Find(field.field));
+  }
+  for (const Loss& loss : model.losses) input.targets.emplace_back(batch.Find(loss.target));
   input.valid = batch.valid();
   input.global_valid_rows = batch.num_global_valid_rows();
   input.ids = batch.ids();

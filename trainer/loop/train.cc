@@ -215,7 +215,10 @@ absl::Status Loop::Compute(const pipeline::Batch& batch, RunningStep& step) {
   StepInput input = InputOf(session.model, *session.train, batch);
   input.global_valid_rows = 1;
   const auto ready = [&session](size_t i) { return session.strategy->MarkReady(i); };
-  MILLRACE_ASSIGN_OR_RETURN(const StepResult result, session.backend->TrainStep(input, ready));
+  MILLRACE_ASSIGN_OR_RETURN(Network* const network,
+                            session.backend->Compile(batch.num_rows(), NetworkUse::kTraining));
+  MILLRACE_ASSIGN_OR_RETURN(const StepResult result, network->Forward(input));
+  MILLRACE_RETURN_IF_ERROR(network->Backward(ready));
   MILLRACE_RETURN_IF_ERROR(session.strategy->Finish());
   step.counted.rows += rows;
   step.counted.loss_sum += result.loss_sum;

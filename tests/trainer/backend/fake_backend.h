@@ -25,7 +25,7 @@ struct FakeHooks {
 
 // Computes no model: the gradient of a weight is the weight itself times the valid rows, the loss
 // of each row is 1, and every row is correct. Each hook is called once.
-class FakeBackend final : public Backend {
+class FakeBackend final : public Backend, public Network {
  public:
   // `hooks` outlives the factory and its backends.
   static BackendFactory Factory(FakeHooks& hooks) {
@@ -40,19 +40,24 @@ class FakeBackend final : public Backend {
       : weights_(weights), gradients_(std::move(gradients)), hooks_(hooks) {}
   ~FakeBackend() override { Call(hooks_.closing); }
 
-  absl::StatusOr<StepResult> TrainStep(const StepInput& input,
-                                       const GradientReady& ready) override {
-    Call(hooks_.step);
-    const StepResult result = Count(input);
+  absl::StatusOr<Network*> Compile(int64_t, NetworkUse use) override {
+    use_ = use;
+    return this;
+  }
+  absl::StatusOr<StepResult> Forward(const StepInput& input) override {
+    if (use_ == NetworkUse::kTraining) Call(hooks_.step);
+    result_ = Count(input);
+    return result_;
+  }
+  absl::Status Backward(const GradientReady& ready) override {
     for (size_t i = gradients_.size(); i-- > 0;) {
       for (size_t k = 0; k < gradients_[i].size(); ++k) {
-        gradients_[i][k] = weights_[i][k] * static_cast<float>(result.valid);
+        gradients_[i][k] = weights_[i][k] * static_cast<float>(result_.valid);
       }
       MILLRACE_RETURN_IF_ERROR(ready(i));
     }
-    return result;
+    return absl::OkStatus();
   }
-  absl::StatusOr<StepResult> Evaluate(const StepInput& input) override { return Count(input); }
   std::string Describe() const override { return "fake"; }
 
  private:
@@ -70,6 +75,8 @@ class FakeBackend final : public Backend {
   const TensorSet& weights_;
   const std::vector<std::span<float>> gradients_;
   FakeHooks& hooks_;
+  NetworkUse use_ = NetworkUse::kTraining;  // of the last Compile
+  StepResult result_;                       // of the last Forward
 };
 
 }  // namespace millrace::trainer

@@ -4,88 +4,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
+#include "tests/trainer/backend/reference.h"
 #include "tests/trainer/model/test_nets.h"
 
 namespace millrace::trainer {
 namespace {
-
-using Values = std::vector<double>;
-
-int64_t At(const Shape& s, int64_t y, int64_t x, int64_t c) { return (y * s[1] + x) * s[2] + c; }
-
-bool Inside(const Shape& s, int64_t y, int64_t x) {
-  return y >= 0 && x >= 0 && y < s[0] && x < s[1];
-}
-
-double ConvolutionAt(const Layer& l, const Values& in, const Values& w, double bias, int64_t y,
-                     int64_t x, int64_t f) {
-  double sum = bias;
-  for (int64_t c = 0; c < l.input[2]; ++c) {
-    for (int64_t k = 0; k < l.kernel * l.kernel; ++k) {
-      const int64_t sy = y * l.stride - l.padding + k / l.kernel;
-      const int64_t sx = x * l.stride - l.padding + k % l.kernel;
-      if (!Inside(l.input, sy, sx)) continue;
-      sum += in[At(l.input, sy, sx, c)] * w[(f * l.input[2] + c) * l.kernel * l.kernel + k];
-    }
-  }
-  return sum;
-}
-
-double PoolAt(const Layer& l, const Values& in, int64_t y, int64_t x, int64_t c) {
-  double top = -std::numeric_limits<double>::infinity();
-  double sum = 0;
-  int64_t count = 0;
-  for (int64_t k = 0; k < l.kernel * l.kernel; ++k) {
-    const int64_t sy = y * l.stride - l.padding + k / l.kernel;
-    const int64_t sx = x * l.stride - l.padding + k % l.kernel;
-    if (!Inside(l.input, sy, sx)) continue;
-    const double value = in[At(l.input, sy, sx, c)];
-    top = std::max(top, value);
-    sum += value;
-    ++count;
-  }
-  return l.kind == LayerKind::kMaxPool ? top : sum / static_cast<double>(count);
-}
-
-Values Apply(const Layer& l, const Values& in, const std::vector<Values>& parameters) {
-  Values out(l.output.num_elements());
-  for (int64_t i = 0; i < static_cast<int64_t>(out.size()); ++i) {
-    const int64_t c = l.output.rank() == 3 ? i % l.output[2] : 0;
-    const int64_t x = l.output.rank() == 3 ? i / l.output[2] % l.output[1] : 0;
-    const int64_t y = l.output.rank() == 3 ? i / l.output[2] / l.output[1] : 0;
-    if (l.kind == LayerKind::kConvolution) {
-      out[i] = ConvolutionAt(l, in, parameters[l.weights], parameters[l.bias][c], y, x, c);
-    } else if (l.kind == LayerKind::kFullyConnected) {
-      out[i] = parameters[l.bias][i];
-      for (size_t k = 0; k < in.size(); ++k)
-        out[i] += in[k] * parameters[l.weights][i * in.size() + k];
-    } else if (l.kind == LayerKind::kRelu) {
-      out[i] = std::max(0.0, in[i]);
-    } else {
-      out[i] = PoolAt(l, in, y, x, c);
-    }
-  }
-  return out;
-}
-
-// The sum over valid rows of -log softmax(logits)[label].
-double ReferenceLoss(const Model& model, const std::vector<Values>& parameters,
-                     const Samples& samples) {
-  const size_t row_values = model.input_shape.num_elements();
-  double loss = 0;
-  for (size_t row = 0; row < samples.valid.size(); ++row) {
-    if (samples.valid[row] == 0) continue;
-    const auto begin = samples.images.begin() + static_cast<int64_t>(row * row_values);
-    Values values(begin, begin + static_cast<int64_t>(row_values));
-    for (const Layer& layer : model.layers) values = Apply(layer, values, parameters);
-    double sum = 0;
-    for (double value : values) sum += std::exp(value);
-    loss += std::log(sum) - values[samples.labels[row]];
-  }
-  return loss;
-}
 
 // Compares all gradients of one step with central differences. Tolerance: float32 sums of some
 // hundred products, relative to the tensor's largest gradient.
@@ -103,7 +27,7 @@ void CheckGradients(const Model& model, const Samples& samples) {
   std::vector<size_t> order;
   auto backend = MakeOneDnnBackend(model, weights, Spans(gradients), 2);
   ASSERT_TRUE(backend.ok()) << backend.status();
-  const auto result = (*backend)->TrainStep(samples.All(), [&](size_t i) {
+  const auto result = TrainStep(**backend, samples.All(), [&](size_t i) {
     order.push_back(i);
     return absl::OkStatus();
   });
@@ -191,6 +115,19 @@ TEST(GradientTest, LeNetShapeOfOneChannelMatchesReference) {
   CheckGradients(model, Samples(model, 2, 0, 7));
 }
 
+TEST(GradientTest, AValueWithThreeReadersGetsTheSumOfTheirGradients) {
+  const Model model = MakeModel(R"(layer { input_layer { shape: [5, 5, 2] } }
+    layer { name: "stem" convolution { filters: 3 kernel: 3 } }
+    layer { name: "a" input: "stem" relu {} }
+    layer { name: "b" input: "stem" pool { kernel: 2 } }
+    layer { name: "c" input: "stem" fully_connected { outputs: 3 } }
+    layer { name: "fa" input: "a" fully_connected { outputs: 3 } }
+    layer { name: "fb" input: "b" fully_connected { outputs: 3 } }
+    layer { input: "fa" softmax_cross_entropy {} } layer { input: "fb" softmax_cross_entropy {} }
+    layer { input: "c" softmax_cross_entropy {} })");
+  CheckGradients(model, Samples(model, 3, 1, 10));
+}
+
 TEST(GradientTest, EvaluationGivesTheSameLossAsTraining) {
   const Model model = MakeModel(R"(layer { input_layer { shape: [8, 8, 1] } }
     layer { convolution { filters: 4 kernel: 3 } } layer { relu {} } layer { pool { kernel: 2 } }
@@ -200,9 +137,8 @@ TEST(GradientTest, EvaluationGivesTheSameLossAsTraining) {
   TensorSet gradients = MakeZeros(model);
   auto backend = MakeOneDnnBackend(model, weights, Spans(gradients), 1);
   ASSERT_TRUE(backend.ok());
-  const auto trained =
-      (*backend)->TrainStep(samples.All(), [](size_t) { return absl::OkStatus(); });
-  const auto evaluated = (*backend)->Evaluate(samples.All());
+  const auto trained = TrainStep(**backend, samples.All(), [](size_t) { return absl::OkStatus(); });
+  const auto evaluated = EvaluateStep(**backend, samples.All());
   ASSERT_TRUE(trained.ok() && evaluated.ok());
   EXPECT_NEAR(trained->loss_sum, evaluated->loss_sum, 1e-5);
   EXPECT_EQ(trained->correct, evaluated->correct);
@@ -221,7 +157,7 @@ TEST(GradientTest, SameInputsGiveTheSameBits) {
     TensorSet gradients = MakeZeros(model);
     auto backend = MakeOneDnnBackend(model, weights, Spans(gradients), 2);
     ASSERT_TRUE(backend.ok());
-    ASSERT_TRUE((*backend)->TrainStep(samples.All(), [](size_t) { return absl::OkStatus(); }).ok());
+    ASSERT_TRUE(TrainStep(**backend, samples.All(), [](size_t) { return absl::OkStatus(); }).ok());
     if (round == 0) first = Digest(gradients);
     ASSERT_EQ(Digest(gradients), first) << "round " << round;
   }
@@ -234,8 +170,8 @@ TEST(GradientTest, AnErrorOfTheCallbackEndsTheStep) {
   TensorSet gradients = MakeZeros(model);
   auto backend = MakeOneDnnBackend(model, weights, Spans(gradients), 1);
   ASSERT_TRUE(backend.ok());
-  const auto result = (*backend)->TrainStep(
-      Samples(model, 2, 0, 1).All(), [](size_t) { return absl::UnavailableError("peer gone"); });
+  const auto result = TrainStep(**backend, Samples(model, 2, 0, 1).All(),
+                                [](size_t) { return absl::UnavailableError("peer gone"); });
   EXPECT_EQ(result.status().code(), absl::StatusCode::kUnavailable);
 }
 

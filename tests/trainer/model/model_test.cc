@@ -27,8 +27,8 @@ TEST(ModelTest, ShapesAndParametersFollowTheLayers) {
     layer { pool { kernel: 2 } } layer { relu {} })" +
                                 kLoss);
   ASSERT_EQ(model.layers.size(), 4u);
-  EXPECT_EQ(model.layers[0].output, Shape({6, 6, 6}));
-  EXPECT_EQ(model.layers[1].output, Shape({3, 3, 6}));
+  EXPECT_EQ(model.values[model.layers[0].output].shape, Shape({6, 6, 6}));
+  EXPECT_EQ(model.values[model.layers[1].output].shape, Shape({3, 3, 6}));
   ASSERT_EQ(model.parameters.size(), 4u);
   EXPECT_EQ(model.parameters[0].name, "stem/weights");
   EXPECT_EQ(model.parameters[0].shape, Shape({6, 3, 3, 3}));
@@ -36,9 +36,11 @@ TEST(ModelTest, ShapesAndParametersFollowTheLayers) {
   EXPECT_EQ(model.parameters[2].name, "fc1/weights");
   EXPECT_EQ(model.parameters[2].shape, Shape({4, 54}));
   EXPECT_EQ(model.num_parameters(), 6 * 27 + 6 + 4 * 54 + 4);
-  EXPECT_EQ(model.num_classes, 4);
-  EXPECT_EQ(model.input_field, "image");
-  EXPECT_EQ(model.label_field, "label");
+  ASSERT_EQ(model.losses.size(), 1u);
+  EXPECT_EQ(model.losses[0].classes, 4);
+  EXPECT_EQ(model.losses[0].target, "label");
+  ASSERT_EQ(model.inputs.size(), 1u);
+  EXPECT_EQ(model.inputs[0].field, "image");
 }
 
 TEST(ModelTest, ErrorsNameThePlaceTheLayerAndTheShapes) {
@@ -69,7 +71,34 @@ TEST(ModelTest, BadWiringIsRefused) {
             kLoss);
 }
 
-TEST(ModelTest, FirstAndLastLayersAreFixed) {
+TEST(ModelTest, ACircleCannotBeWritten) {
+  EXPECT_MESSAGE(ErrorOf(std::string(kInput) + R"(layer { name: "a" input: "b" relu {} }
+                layer { name: "b" input: "a" relu {} })" +
+                         kLoss),
+                 absl::StatusCode::kInvalidArgument);
+  EXPECT_MESSAGE(ErrorOf(std::string(kInput) + R"(layer { name: "a" input: "a" relu {} })" + kLoss),
+                 absl::StatusCode::kInvalidArgument);
+}
+
+TEST(ModelTest, ALayerMayBeReadByManyAndAModelMayHaveSeveralLosses) {
+  const Model model = MakeModel(std::string(kInput) +
+                                R"(layer { name: "stem" fully_connected { outputs: 4 } }
+    layer { softmax_cross_entropy { label: "fine" } }
+    layer { name: "a" input: "stem" relu {} }
+    layer { name: "b" input: "stem" relu {} }
+    layer { input: "a" softmax_cross_entropy {} } layer { input: "b" softmax_cross_entropy {} })");
+  ASSERT_EQ(model.losses.size(), 3u);
+  EXPECT_EQ(model.losses[0].target, "fine");
+  EXPECT_EQ(model.layers[1].inputs, model.layers[2].inputs);
+  EXPECT_EQ(model.ToText(),
+            "input [8, 8, 3]\n"
+            "layer 'stem' fully connected to [4], kernel 0, stride 1, padding 0\n"
+            "layer 'a' relu to [4], kernel 0, stride 1, padding 0\n"
+            "layer 'b' relu to [4], kernel 0, stride 1, padding 0, reads 'stem'\n"
+            "loss of 'stem'\nloss of 'a'\nloss of 'b'\n");
+}
+
+TEST(ModelTest, WhatAModelNeedsIsNamed) {
   EXPECT_MESSAGE(ErrorOf(kLoss), absl::StatusCode::kInvalidArgument);
   EXPECT_MESSAGE(ErrorOf(std::string(kInput) + kInput + kLoss), absl::StatusCode::kInvalidArgument);
   EXPECT_MESSAGE(ErrorOf(std::string(kInput) + "layer { relu {} }"),
@@ -78,6 +107,10 @@ TEST(ModelTest, FirstAndLastLayersAreFixed) {
                  absl::StatusCode::kInvalidArgument);
   EXPECT_MESSAGE(ErrorOf(kInput), absl::StatusCode::kInvalidArgument);
   EXPECT_MESSAGE(ErrorOf(std::string(kInput) + "layer {}" + kLoss),
+                 absl::StatusCode::kInvalidArgument);
+  EXPECT_MESSAGE(ErrorOf(std::string(kInput) + kLoss + "layer { relu {} }"),
+                 absl::StatusCode::kInvalidArgument);
+  EXPECT_MESSAGE(ErrorOf("layer { input_layer { shape: 5 } } layer { softmax_cross_entropy {} }"),
                  absl::StatusCode::kInvalidArgument);
 }
 
@@ -97,6 +130,21 @@ TEST(ModelTest, AbsurdSizesAreRefused) {
       ErrorOf(std::string("layer { input_layer { shape: [8, 8] } }") + kLoss)));
   EXPECT_TRUE(absl::IsInvalidArgument(ErrorOf(
       std::string("layer { input_layer { shape: [1000000, 1000000, 1000000] } }") + kLoss)));
+}
+
+// Checkpoints hold this text's fingerprint.
+TEST(ModelTest, TheTextOfAChainStaysAsItWas) {
+  const Model model =
+      MakeModel(std::string(kInput) +
+                R"(layer { name: "stem" convolution { filters: 6 kernel: 3 padding: 1 } }
+    layer { pool { kernel: 2 } } layer { relu {} })" +
+                kLoss);
+  EXPECT_EQ(model.ToText(),
+            "input [8, 8, 3]\n"
+            "layer 'stem' convolution to [8, 8, 6], kernel 3, stride 1, padding 1\n"
+            "layer 'pool1' max pool to [4, 4, 6], kernel 2, stride 2, padding 0\n"
+            "layer 'relu1' relu to [4, 4, 6], kernel 0, stride 1, padding 0\n"
+            "layer 'fc1' fully connected to [4], kernel 0, stride 1, padding 0\n");
 }
 
 TEST(ModelTest, FingerprintMovesWithWhatTheTensorsDependOn) {

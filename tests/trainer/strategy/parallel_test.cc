@@ -45,8 +45,8 @@ absl::Status TrainRank(collectives::Communicator& communicator, const Model& mod
     const int64_t end = (communicator.rank() + 1) * 16 / communicator.size();
     MILLRACE_ASSIGN_OR_RETURN(
         const StepResult result,
-        backend->TrainStep(samples.Slice(begin, end, samples.num_valid()),
-                           [&](size_t i) { return reducer->MarkReady(count - 1 - i); }));
+        TrainStep(*backend, samples.Slice(begin, end, samples.num_valid()),
+                  [&](size_t i) { return reducer->MarkReady(count - 1 - i); }));
     MILLRACE_RETURN_IF_ERROR(reducer->Finish());
     double loss = result.loss_sum / static_cast<double>(samples.num_valid());
     MILLRACE_RETURN_IF_ERROR(
@@ -111,7 +111,7 @@ TEST(ParallelTest, TheLossFalls) {
   double last = 0;
   for (int step = 0; step < 200; ++step) {
     const auto result =
-        (*backend)->TrainStep(samples.All(), [](size_t) { return absl::OkStatus(); });
+        TrainStep(**backend, samples.All(), [](size_t) { return absl::OkStatus(); });
     ASSERT_TRUE(result.ok());
     if (step == 0) first = result->loss_sum;
     last = result->loss_sum;

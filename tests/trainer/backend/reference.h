@@ -1,0 +1,150 @@
+#ifndef MILLRACE_TESTS_TRAINER_BACKEND_REFERENCE_H_
+#define MILLRACE_TESTS_TRAINER_BACKEND_REFERENCE_H_
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+#include "tests/trainer/model/test_nets.h"
+
+// Every layer as naive loops in double: the reference of the gradient tests.
+
+namespace millrace::trainer {
+
+using Values = std::vector<double>;
+
+// One row of a layer: what it reads, and shapes.
+struct ReferenceRow {
+  const Model& model;
+  const Layer& layer;
+  const std::vector<Values>& parameters;
+  std::vector<Values> inputs;
+
+  const Shape& in(size_t slot = 0) const { return model.values[layer.inputs[slot]].shape; }
+  const Shape& out() const { return model.values[layer.output].shape; }
+};
+
+inline int64_t At(const Shape& s, int64_t y, int64_t x, int64_t c) {
+  return (y * s[1] + x) * s[2] + c;
+}
+
+// The places of a window over an image: calls `visit` with the index in the window, and the place
+// in the image, of those that are inside.
+template <typename Visit>
+void VisitWindow(const Window& w, const Shape& image, int64_t y, int64_t x, const Visit& visit) {
+  for (int64_t ky = 0; ky < w.kernel[0]; ++ky) {
+    for (int64_t kx = 0; kx < w.kernel[1]; ++kx) {
+      const int64_t sy = y * w.stride[0] - w.padding[0] + ky;
+      const int64_t sx = x * w.stride[1] - w.padding[1] + kx;
+      if (sy < 0 || sx < 0 || sy >= image[0] || sx >= image[1]) continue;
+      visit(ky * w.kernel[1] + kx, sy, sx);
+    }
+  }
+}
+
+inline double ConvolutionAt(const ReferenceRow& row, int64_t y, int64_t x, int64_t f) {
+  const Window& w = row.layer.window();
+  const Shape& shape = row.model.parameters[row.layer.weights].shape;
+  double sum = row.parameters[row.layer.bias][f];
+  VisitWindow(w, row.in(), y, x, [&](int64_t k, int64_t sy, int64_t sx) {
+    for (int64_t c = 0; c < shape[1]; ++c) {
+      sum += row.inputs[0][At(row.in(), sy, sx, c)] *
+             row.parameters[row.layer.weights][(f * shape[1] + c) * shape[2] * shape[3] + k];
+    }
+  });
+  return sum;
+}
+
+inline double PoolAt(const ReferenceRow& row, int64_t y, int64_t x, int64_t c) {
+  double top = -std::numeric_limits<double>::infinity();
+  double sum = 0;
+  int64_t count = 0;
+  VisitWindow(row.layer.window(), row.in(), y, x, [&](int64_t, int64_t sy, int64_t sx) {
+    const double value = row.inputs[0][At(row.in(), sy, sx, c)];
+    top = std::max(top, value);
+    sum += value;
+    ++count;
+  });
+  return row.layer.kind == LayerKind::kMaxPool ? top : sum / static_cast<double>(count);
+}
+
+inline double ProductAt(const ReferenceRow& row, int64_t i) {
+  const size_t inputs = row.inputs[0].size();
+  double sum = row.parameters[row.layer.bias][i];
+  for (size_t k = 0; k < inputs; ++k) {
+    sum += row.inputs[0][k] * row.parameters[row.layer.weights][i * inputs + k];
+  }
+  return sum;
+}
+
+// Element `i` of what a layer makes of a row.
+inline double ElementAt(const ReferenceRow& row, int64_t i) {
+  const Shape& out = row.out();
+  const bool is_image = out.rank() == 3;
+  const int64_t c = is_image ? i % out[2] : i;
+  const int64_t x = is_image ? i / out[2] % out[1] : 0;
+  const int64_t y = is_image ? i / out[2] / out[1] : 0;
+  switch (row.layer.kind) {
+    case LayerKind::kConvolution:
+      return ConvolutionAt(row, y, x, c);
+    case LayerKind::kMaxPool:
+    case LayerKind::kAveragePool:
+      return PoolAt(row, y, x, c);
+    case LayerKind::kFullyConnected:
+      return ProductAt(row, i);
+    case LayerKind::kRelu:
+      return std::max(0.0, row.inputs[0][i]);
+  }
+  return 0;
+}
+
+inline double SoftmaxLossOf(const Values& logits, int64_t label) {
+  double sum = 0;
+  for (const double logit : logits) sum += std::exp(logit);
+  return std::log(sum) - logits[label];
+}
+
+// All values of a model, for each row.
+inline std::vector<std::vector<Values>> ReferenceForward(const Model& model,
+                                                         const std::vector<Values>& parameters,
+                                                         const Samples& samples) {
+  const size_t rows = samples.valid.size();
+  std::vector<std::vector<Values>> values(model.values.size(), std::vector<Values>(rows));
+  const auto row_values = static_cast<int64_t>(samples.images.size() / rows);
+  for (size_t row = 0; row < rows; ++row) {
+    const auto begin = samples.images.begin() + static_cast<int64_t>(row) * row_values;
+    values[model.inputs[0].value][row].assign(begin, begin + row_values);
+  }
+  for (const Layer& layer : model.layers) {
+    for (size_t row = 0; row < rows; ++row) {
+      ReferenceRow reference{model, layer, parameters, {}};
+      for (const int input : layer.inputs) reference.inputs.push_back(values[input][row]);
+      Values& made = values[layer.output][row];
+      made.resize(reference.out().num_elements());
+      for (size_t i = 0; i < made.size(); ++i) {
+        made[i] = ElementAt(reference, static_cast<int64_t>(i));
+      }
+    }
+  }
+  return values;
+}
+
+// The sum of the losses over valid rows.
+inline double ReferenceLoss(const Model& model, const std::vector<Values>& parameters,
+                            const Samples& samples) {
+  const auto values = ReferenceForward(model, parameters, samples);
+  double sum = 0;
+  for (size_t row = 0; row < samples.valid.size(); ++row) {
+    if (samples.valid[row] == 0) continue;
+    for (const Loss& loss : model.losses) {
+      sum += SoftmaxLossOf(values[loss.input][row], samples.labels[row]);
+    }
+  }
+  return sum;
+}
+
+}  // namespace millrace::trainer
+
+#endif  // MILLRACE_TESTS_TRAINER_BACKEND_REFERENCE_H_

@@ -1,0 +1,95 @@
+#ifndef MILLRACE_TRAINER_BACKEND_ONEDNN_LAYER_COMPILER_H_
+#define MILLRACE_TRAINER_BACKEND_ONEDNN_LAYER_COMPILER_H_
+
+#include <dnnl.hpp>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "trainer/backend/onednn/operations.h"
+#include "trainer/backend/onednn/value_memory.h"
+#include "trainer/model/model.h"
+#include "trainer/model/parameters.h"
+
+namespace millrace::trainer {
+
+// The parts of a network that all of its layers share.
+struct NetworkParts {
+  const Model& model;
+  const TensorSet& weights;
+  std::span<const std::span<float>> gradients;  // of the parameters; empty: no training
+  const dnnl::engine& engine;
+  ValueMemory& values;
+
+  bool is_training() const { return !gradients.empty(); }
+};
+
+// Turns one layer into operations. A layer's compile function reads its tensors here, and adds to
+// `out`. Weights take the layout that each primitive likes best, with a reorder only where that is
+// not the plain one. All calls may throw dnnl::error.
+class LayerCompiler {
+ public:
+  LayerCompiler(NetworkParts& parts, size_t layer, CompiledLayer& out);
+
+  const Layer& layer() const { return layer_; }
+  const dnnl::engine& engine() const { return parts_.engine; }
+  bool is_training() const { return parts_.is_training(); }
+  dnnl::prop_kind forward_kind() const {
+    return is_training() ? dnnl::prop_kind::forward_training : dnnl::prop_kind::forward_inference;
+  }
+  // True if the layer is to apply the ReLU that follows it.
+  bool has_fused_relu() const { return parts_.values.HasFusedRelu(index_); }
+  // True for a ReLU that the layer before has applied.
+  bool is_fused() const { return parts_.values.IsFused(index_); }
+
+  const dnnl::memory& source(size_t slot = 0) const;
+  const dnnl::memory& output() const;
+  const dnnl::memory& output_gradient() const;
+  // The memory to which the gradient of an input is to be written; empty: nothing reads it.
+  dnnl::memory source_gradient(size_t slot = 0);
+  dnnl::memory Flattened(const dnnl::memory& memory) { return parts_.values.Flattened(memory); }
+
+  // The memory of a parameter, and of its gradient, as [dims] in plain layout.
+  dnnl::memory Parameter(int parameter, const dnnl::memory::dims& dims) const;
+  dnnl::memory ParameterGradient(int parameter, const dnnl::memory::dims& dims) const;
+
+  dnnl::memory NewMemory(const dnnl::memory::desc& desc) const { return {desc, engine()}; }
+  // `plain` in the layout of `wanted`: itself, or a copy that `list` makes.
+  dnnl::memory Reordered(const dnnl::memory& plain, const dnnl::memory::desc& wanted,
+                         OperationList& list) const;
+  // The memory to which a gradient primitive writes so that `plain` ends up filled; the reorder
+  // comes from AddWriteBack, after the primitive.
+  dnnl::memory Target(const dnnl::memory& plain, const dnnl::memory::desc& wanted) const;
+  static void AddWriteBack(const dnnl::memory& made, const dnnl::memory& plain,
+                           OperationList& list);
+
+  // Adds the gradients of values with several readers up. After the compile function.
+  void AddUpGradients();
+
+  CompiledLayer& out;
+
+ private:
+  NetworkParts& parts_;
+  const size_t index_;
+  const Layer& layer_;
+  // Gradients that are added to those of other readers: the term and the sum.
+  std::vector<std::pair<dnnl::memory, dnnl::memory>> terms_;
+};
+
+dnnl::memory::desc AnyLayout(const dnnl::memory::desc& desc);
+// The attributes of a primitive that applies a ReLU too, if there is one for its layer to apply.
+dnnl::primitive_attr FusedRelu(const LayerCompiler& compiler);
+
+// Compiles the layer by the row of its kind in this backend's table.
+void CompileLayer(LayerCompiler& compiler);
+
+// --- Compile functions ---
+
+void CompileConvolution(LayerCompiler& compiler);
+void CompilePool(LayerCompiler& compiler);
+void CompileFullyConnected(LayerCompiler& compiler);
+void CompileActivation(LayerCompiler& compiler);
+
+}  // namespace millrace::trainer
+
+#endif  // MILLRACE_TRAINER_BACKEND_ONEDNN_LAYER_COMPILER_H_

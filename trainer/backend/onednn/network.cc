@@ -1,0 +1,92 @@
+#include "trainer/backend/onednn/network.h"
+
+#include <algorithm>
+#include <functional>
+
+#include "base/status.h"
+#include "trainer/backend/loss.h"
+#include "trainer/backend/onednn/guarded.h"
+#include "trainer/backend/onednn/layer_compiler.h"
+
+// oneDNN's threads are libgomp's; its header belongs to the compiler, so the one function is
+// declared here. The setting counts for the calling thread.
+extern "C" void omp_set_num_threads(int threads);
+
+namespace millrace::trainer {
+
+OneDnnNetwork::OneDnnNetwork(const Model& model, const TensorSet& weights,
+                             std::span<const std::span<float>> gradients, int64_t rows, int threads,
+                             const dnnl::engine& engine)
+    : model_(model),
+      is_training_(!gradients.empty()),
+      threads_(threads),
+      stream_(engine),
+      values_(model, rows, is_training_, engine),
+      layers_(model.layers.size()) {
+  omp_set_num_threads(threads_);
+  NetworkParts parts{model, weights, gradients, engine, values_};
+  for (size_t i = 0; i < layers_.size(); ++i) {
+    LayerCompiler compiler(parts, i, layers_[i]);
+    CompileLayer(compiler);
+  }
+}
+
+absl::StatusOr<StepResult> OneDnnNetwork::Forward(const StepInput& input) {
+  return Guarded([&] { return DoForward(input); });
+}
+
+absl::Status OneDnnNetwork::Backward(const GradientReady& ready) {
+  return Guarded([&] { return DoBackward(ready); });
+}
+
+absl::StatusOr<StepResult> OneDnnNetwork::DoForward(const StepInput& input) {
+  MILLRACE_RETURN_IF_ERROR(CheckStepInput(model_, input));
+  omp_set_num_threads(threads_);
+  for (size_t i = 0; i < input.inputs.size(); ++i) values_.SetInput(i, input.inputs[i].data);
+  for (const CompiledLayer& layer : layers_) layer.forward.Run(stream_);
+  stream_.wait();
+  return ComputeLosses(input);
+}
+
+// Counts of correct rows are those of the first loss.
+StepResult OneDnnNetwork::ComputeLosses(const StepInput& input) {
+  StepResult result = ComputeLoss(0, input);
+  for (size_t i = 1; i < model_.losses.size(); ++i) {
+    result.loss_sum += ComputeLoss(i, input).loss_sum;
+  }
+  return result;
+}
+
+// The first loss that reads a value writes the value's gradient, others add to it.
+StepResult OneDnnNetwork::ComputeLoss(size_t i, const StepInput& input) {
+  const Loss& loss = model_.losses[i];
+  const std::span<const float> logits = ValueMemory::Floats(values_.data(loss.input));
+  const auto compute = [&](std::span<float> gradient) {
+    return SoftmaxCrossEntropyLoss(logits, loss.classes, input.targets[i], input, gradient);
+  };
+  if (!is_training_) return compute({});
+  const std::span<float> gradient = ValueMemory::Floats(values_.gradient(loss.input));
+  const auto before = std::span(model_.losses).first(i);
+  if (std::ranges::none_of(before, [&](const Loss& b) { return b.input == loss.input; })) {
+    return compute(gradient);
+  }
+  std::vector<float> term(gradient.size());
+  const StepResult result = compute(term);
+  std::ranges::transform(gradient, term, gradient.begin(), std::plus<>());
+  return result;
+}
+
+absl::Status OneDnnNetwork::DoBackward(const GradientReady& ready) {
+  for (size_t i = layers_.size(); i-- > 0;) {
+    const Layer& layer = model_.layers[i];
+    layers_[i].gradients.Run(stream_);
+    stream_.wait();
+    if (layer.bias >= 0) MILLRACE_RETURN_IF_ERROR(ready(layer.bias));
+    if (layer.weights >= 0) MILLRACE_RETURN_IF_ERROR(ready(layer.weights));
+    layers_[i].data.Run(stream_);
+  }
+  stream_.wait();
+  return absl::OkStatus();
+}
+
+}  // namespace millrace::trainer

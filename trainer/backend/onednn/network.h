@@ -1,0 +1,42 @@
+#ifndef MILLRACE_TRAINER_BACKEND_ONEDNN_NETWORK_H_
+#define MILLRACE_TRAINER_BACKEND_ONEDNN_NETWORK_H_
+
+#include <dnnl.hpp>
+#include <span>
+#include <vector>
+
+#include "trainer/backend/backend.h"
+#include "trainer/backend/onednn/operations.h"
+#include "trainer/backend/onednn/value_memory.h"
+
+namespace millrace::trainer {
+
+// A model as oneDNN primitives for one number of rows.
+class OneDnnNetwork final : public Network {
+ public:
+  // All borrowed arguments outlive it; `gradients` empty: forward only. It computes with `threads`
+  // threads. May throw dnnl::error.
+  OneDnnNetwork(const Model& model, const TensorSet& weights,
+                std::span<const std::span<float>> gradients, int64_t rows, int threads,
+                const dnnl::engine& engine);
+
+  absl::StatusOr<StepResult> Forward(const StepInput& input) override;
+  absl::Status Backward(const GradientReady& ready) override;
+
+ private:
+  absl::StatusOr<StepResult> DoForward(const StepInput& input);
+  absl::Status DoBackward(const GradientReady& ready);
+  StepResult ComputeLosses(const StepInput& input);
+  StepResult ComputeLoss(size_t i, const StepInput& input);
+
+  const Model& model_;
+  const bool is_training_;
+  const int threads_;
+  dnnl::stream stream_;
+  ValueMemory values_;
+  std::vector<CompiledLayer> layers_;
+};
+
+}  // namespace millrace::trainer
+
+#endif  // MILLRACE_TRAINER_BACKEND_ONEDNN_NETWORK_H_

@@ -1,0 +1,60 @@
+#include "trainer/backend/onednn/layer_compiler.h"
+
+namespace millrace::trainer {
+
+using dnnl::memory;
+
+namespace {
+
+void AddProductGradients(LayerCompiler& compiler, const memory& flat, const memory& weights,
+                         const dnnl::inner_product_forward::primitive_desc& forward) {
+  const Layer& layer = compiler.layer();
+  const memory::desc source = flat.get_desc();
+  const memory::desc any = AnyLayout(weights.get_desc());
+  const memory::desc output = compiler.output().get_desc();
+  const memory bias = compiler.ParameterGradient(layer.bias, {output.dims()[1]});
+  const dnnl::inner_product_backward_weights::primitive_desc gradient(
+      {source, any, bias.get_desc(), output}, compiler.engine(), forward);
+  const memory plain = compiler.ParameterGradient(layer.weights, weights.get_desc().dims());
+  const memory made = compiler.Target(plain, gradient.diff_weights_desc());
+  compiler.out.gradients.Add(dnnl::inner_product_backward_weights(gradient),
+                             {{DNNL_ARG_SRC, flat},
+                              {DNNL_ARG_DIFF_DST, compiler.output_gradient()},
+                              {DNNL_ARG_DIFF_WEIGHTS, made},
+                              {DNNL_ARG_DIFF_BIAS, bias}});
+  LayerCompiler::AddWriteBack(made, plain, compiler.out.gradients);
+  const memory source_gradient = compiler.source_gradient();
+  if (!source_gradient) return;
+
+  const dnnl::inner_product_backward_data::primitive_desc data({source, any, output},
+                                                               compiler.engine(), forward);
+  const memory data_weights = compiler.Reordered(weights, data.weights_desc(), compiler.out.data);
+  compiler.out.data.Add(dnnl::inner_product_backward_data(data),
+                        {{DNNL_ARG_DIFF_DST, compiler.output_gradient()},
+                         {DNNL_ARG_WEIGHTS, data_weights},
+                         {DNNL_ARG_DIFF_SRC, compiler.Flattened(source_gradient)}});
+}
+
+}  // namespace
+
+void CompileFullyConnected(LayerCompiler& compiler) {
+  const Layer& layer = compiler.layer();
+  const memory flat = compiler.Flattened(compiler.source());
+  const memory::desc output = compiler.output().get_desc();
+  const int64_t outputs = output.dims()[1];
+  const memory plain = compiler.Parameter(layer.weights, {outputs, flat.get_desc().dims()[1]});
+  const memory bias = compiler.Parameter(layer.bias, {outputs});
+  const dnnl::inner_product_forward::primitive_desc forward(
+      {compiler.forward_kind(), flat.get_desc(), AnyLayout(plain.get_desc()), bias.get_desc(),
+       output},
+      FusedRelu(compiler), compiler.engine());
+  const memory weights = compiler.Reordered(plain, forward.weights_desc(), compiler.out.forward);
+  compiler.out.forward.Add(dnnl::inner_product_forward(forward),
+                           {{DNNL_ARG_SRC, flat},
+                            {DNNL_ARG_WEIGHTS, weights},
+                            {DNNL_ARG_BIAS, bias},
+                            {DNNL_ARG_DST, compiler.output()}});
+  if (compiler.is_training()) AddProductGradients(compiler, flat, plain, forward);
+}
+
+}  // namespace millrace::trainer

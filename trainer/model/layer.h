@@ -1,0 +1,63 @@
+#ifndef MILLRACE_TRAINER_MODEL_LAYER_H_
+#define MILLRACE_TRAINER_MODEL_LAYER_H_
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "base/shape.h"
+
+namespace millrace::trainer {
+
+enum class LayerKind { kConvolution, kMaxPool, kAveragePool, kRelu, kFullyConnected };
+
+// "max pool"
+const char* KindName(LayerKind kind);
+
+// The window of a convolution or a pool, which slides over an image. Pairs are height, width.
+struct Window {
+  std::array<int64_t, 2> kernel = {0, 0};
+  std::array<int64_t, 2> stride = {1, 1};
+  std::array<int64_t, 2> padding = {0, 0};
+};
+
+// The settings of a layer beside its inputs and parameters, by its kind; monostate: it has none.
+using Attributes = std::variant<std::monostate, Window>;
+
+// A layer whose sizes are all worked out. It reads values and makes one.
+struct Layer {
+  std::string name;
+  LayerKind kind = LayerKind::kRelu;
+  Attributes attributes;
+  std::vector<int> inputs;  // the values that it reads, in the order of the model's file
+  int output = -1;          // the value that it makes
+  int weights = -1;         // indexes into Model::parameters; -1: the layer has none
+  int bias = -1;
+
+  // REQUIRES: the layer has a window.
+  const Window& window() const { return std::get<Window>(attributes); }
+  // The attributes as Model::ToText has them: ", kernel 5, stride 1, padding 2".
+  std::string AttributesText() const;
+};
+
+// The result of a layer, or an input of the model. Shapes are per sample: [height, width, channels]
+// or [values].
+struct Value {
+  std::string name;  // of the layer that makes it
+  Shape shape;
+};
+
+// A trainable tensor: convolution weights are [filters, channels, height, width], those of a fully
+// connected layer [outputs, inputs], where inputs run over height, width, channels.
+struct Parameter {
+  std::string name;  // "conv1/weights"
+  Shape shape;
+  int64_t fan_in = 1;    // inputs that one output sums
+  bool is_bias = false;  // true for the biases of a layer
+};
+
+}  // namespace millrace::trainer
+
+#endif  // MILLRACE_TRAINER_MODEL_LAYER_H_

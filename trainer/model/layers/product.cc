@@ -1,0 +1,25 @@
+#include <array>
+
+#include "trainer/model/layers/families.h"
+
+namespace millrace::trainer {
+namespace {
+
+absl::Status BuildFullyConnected(NewLayer& layer) {
+  const int64_t outputs = layer.spec.fully_connected().outputs();
+  const int64_t inputs = layer.inputs[0].num_elements();
+  if (!InRange(outputs, 1, kMaxExtent)) return BadLayer("outputs must be 1 or more");
+  layer.layer.kind = LayerKind::kFullyConnected;
+  layer.output = {outputs};
+  return AddWeights(layer, {outputs, inputs}, inputs, outputs);
+}
+
+}  // namespace
+
+LayerFamily ProductLayers() {
+  static constexpr std::array kRows = {
+      LayerRow{LayerSpec::kFullyConnected, "fc", BuildFullyConnected}};
+  return kRows;
+}
+
+}  // namespace millrace::trainer
