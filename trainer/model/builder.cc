@@ -21,6 +21,8 @@ std::string_view PrefixOf(LayerSpec::KindCase kind) {
   return row != nullptr ? row->prefix : "layer";
 }
 
+std::string Inputs(int count) { return absl::StrCat(count, count == 1 ? " input" : " inputs"); }
+
 class Builder {
  public:
   explicit Builder(const ModelSpec& spec) : spec_(spec) {}
@@ -150,8 +152,12 @@ absl::Status Builder::AddInput(const InputLayer& spec) {
 
 absl::Status Builder::AddLayer(const LayerRow& row, const LayerSpec& spec,
                                std::vector<int> inputs) {
-  if (static_cast<int>(inputs.size()) > row.most_inputs) {
-    return BadLayer(absl::StrCat("it has ", inputs.size(), " inputs; it reads ", row.most_inputs));
+  const int given = static_cast<int>(inputs.size());
+  if (!InRange(given, row.least_inputs, row.most_inputs)) {
+    return BadLayer(absl::StrCat("it has ", Inputs(given), "; it wants ",
+                                 row.least_inputs == row.most_inputs
+                                     ? absl::StrCat(row.least_inputs)
+                                     : absl::StrCat(row.least_inputs, " or more")));
   }
   NewLayer built{spec, {}, {}, {}, {}};
   for (const int input : inputs) built.inputs.push_back(model_.values[input].shape);

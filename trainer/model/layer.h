@@ -11,7 +11,23 @@
 
 namespace millrace::trainer {
 
-enum class LayerKind { kConvolution, kMaxPool, kAveragePool, kRelu, kFullyConnected };
+enum class LayerKind {
+  kConvolution,
+  kMaxPool,
+  kAveragePool,
+  kGlobalAveragePool,
+  kFullyConnected,
+  kAdd,
+  kMultiply,
+  kConcat,
+  kReshape,
+  kRelu,
+  kRelu6,
+  kLeakyRelu,
+  kSigmoid,
+  kTanh,
+  kSilu,
+};
 
 // "max pool"
 const char* KindName(LayerKind kind);
@@ -20,11 +36,17 @@ const char* KindName(LayerKind kind);
 struct Window {
   std::array<int64_t, 2> kernel = {0, 0};
   std::array<int64_t, 2> stride = {1, 1};
-  std::array<int64_t, 2> padding = {0, 0};
+  std::array<int64_t, 2> dilation = {1, 1};
+  std::array<int64_t, 4> padding = {0, 0, 0, 0};  // top, bottom, left, right
+  int64_t groups = 1;
+};
+
+struct Slope {
+  double negative = 0;  // of a leaky ReLU where its input is negative
 };
 
 // The settings of a layer beside its inputs and parameters, by its kind; monostate: it has none.
-using Attributes = std::variant<std::monostate, Window>;
+using Attributes = std::variant<std::monostate, Window, Slope>;
 
 // A layer whose sizes are all worked out. It reads values and makes one.
 struct Layer {
@@ -49,8 +71,8 @@ struct Value {
   Shape shape;
 };
 
-// A trainable tensor: convolution weights are [filters, channels, height, width], those of a fully
-// connected layer [outputs, inputs], where inputs run over height, width, channels.
+// A trainable tensor: convolution weights are [filters, channels of a group, height, width], those
+// of a fully connected layer [outputs, inputs], where inputs run over height, width, channels.
 struct Parameter {
   std::string name;  // "conv1/weights"
   Shape shape;

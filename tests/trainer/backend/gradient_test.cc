@@ -128,6 +128,76 @@ TEST(GradientTest, AValueWithThreeReadersGetsTheSumOfTheirGradients) {
   CheckGradients(model, Samples(model, 3, 1, 10));
 }
 
+TEST(GradientTest, ConvolutionsWithEveryOptionMatchReference) {
+  for (const char* const options :
+       {"kernel: [3, 2] stride: [1, 2] padding: [1, 0]", "kernel: 3 padding: [0, 2, 1, 0]",
+        "kernel: [1, 3] dilation: [1, 2]", "kernel: 3 stride: 2 same: true",
+        "kernel: [2, 5] dilation: [3, 1] same: true", "kernel: 3 groups: 2 bias: false",
+        "kernel: 2 groups: 4 dilation: 2 padding: 1", "kernel: 1 bias: false"}) {
+    SCOPED_TRACE(options);
+    const Model model = MakeModel(std::string(R"(layer { input_layer { shape: [6, 7, 3] } }
+        layer { convolution { filters: 4 kernel: 1 } } layer { convolution { filters: 8 )") +
+                                  options + R"(} } layer { relu {} }
+        layer { fully_connected { outputs: 3 bias: false } } layer { softmax_cross_entropy {} })");
+    CheckGradients(model, Samples(model, 2, 0, 11));
+  }
+}
+
+TEST(GradientTest, PoolsWithEveryOptionMatchReference) {
+  for (const char* const pool : {"pool { kernel: [3, 2] stride: [1, 2] padding: [1, 0] }",
+                                 "pool { kind: AVERAGE kernel: [2, 3] padding: [0, 1, 2, 1] }",
+                                 "pool { kind: AVERAGE kernel: 3 stride: 2 same: true }",
+                                 "pool { kernel: 2 same: true }", "global_average_pool {}"}) {
+    SCOPED_TRACE(pool);
+    const Model model = MakeModel(std::string(R"(layer { input_layer { shape: [5, 7, 2] } }
+        layer { convolution { filters: 3 kernel: 1 } } layer { )") +
+                                  pool + R"( }
+        layer { fully_connected { outputs: 3 } } layer { softmax_cross_entropy {} })");
+    CheckGradients(model, Samples(model, 2, 0, 12));
+  }
+}
+
+TEST(GradientTest, ActivationsMatchReference) {
+  for (const char* const activation :
+       {"relu {}", "relu6 {}", "leaky_relu {}", "leaky_relu { slope: 0.2 }", "sigmoid {}",
+        "tanh {}", "silu {}"}) {
+    SCOPED_TRACE(activation);
+    const Model model = MakeModel(std::string(R"(layer { input_layer { shape: 5 } }
+        layer { fully_connected { outputs: 40 } } layer { name: "a" )") +
+                                  activation + R"( } layer { relu {} }
+        layer { fully_connected { outputs: 3 } } layer { softmax_cross_entropy {} })");
+    CheckGradients(model, Samples(model, 3, 1, 13));
+  }
+}
+
+// The first addend is read twice by one layer, and by another.
+TEST(GradientTest, JoinedLayersMatchReference) {
+  const Model model = MakeModel(R"(layer { input_layer { shape: [4, 4, 2] } }
+    layer { name: "a" convolution { filters: 3 kernel: 1 } }
+    layer { name: "b" input: "input1" convolution { filters: 3 kernel: 3 same: true } }
+    layer { name: "sum" input: ["a", "b", "a"] add {} } layer { relu {} }
+    layer { name: "product" input: ["relu1", "b"] multiply {} }
+    layer { name: "c" input: "a" convolution { filters: 2 kernel: 1 } }
+    layer { name: "all" input: ["product", "c", "relu1"] concat {} }
+    layer { name: "flat" reshape {} } layer { relu {} }
+    layer { name: "image" reshape { shape: [8, 4, 4] } }
+    layer { convolution { filters: 2 kernel: 2 } }
+    layer { fully_connected { outputs: 3 } } layer { softmax_cross_entropy {} })");
+  CheckGradients(model, Samples(model, 3, 1, 14));
+}
+
+TEST(GradientTest, AReshapedValueWithOtherReadersMatchesReference) {
+  const Model model = MakeModel(R"(layer { input_layer { shape: [2, 2, 3] } }
+    layer { name: "direct" reshape {} }
+    layer { name: "a" input: "input1" convolution { filters: 3 kernel: 1 } }
+    layer { name: "flat" reshape {} } layer { relu {} }
+    layer { name: "sum" input: ["relu1", "direct"] add {} }
+    layer { name: "b" input: "a" fully_connected { outputs: 12 } }
+    layer { name: "c" input: ["sum", "b"] concat {} }
+    layer { fully_connected { outputs: 3 } } layer { softmax_cross_entropy {} })");
+  CheckGradients(model, Samples(model, 3, 1, 15));
+}
+
 TEST(GradientTest, EvaluationGivesTheSameLossAsTraining) {
   const Model model = MakeModel(R"(layer { input_layer { shape: [8, 8, 1] } }
     layer { convolution { filters: 4 kernel: 3 } } layer { relu {} } layer { pool { kernel: 2 } }

@@ -36,8 +36,8 @@ template <typename Visit>
 void VisitWindow(const Window& w, const Shape& image, int64_t y, int64_t x, const Visit& visit) {
   for (int64_t ky = 0; ky < w.kernel[0]; ++ky) {
     for (int64_t kx = 0; kx < w.kernel[1]; ++kx) {
-      const int64_t sy = y * w.stride[0] - w.padding[0] + ky;
-      const int64_t sx = x * w.stride[1] - w.padding[1] + kx;
+      const int64_t sy = y * w.stride[0] - w.padding[0] + ky * w.dilation[0];
+      const int64_t sx = x * w.stride[1] - w.padding[2] + kx * w.dilation[1];
       if (sy < 0 || sx < 0 || sy >= image[0] || sx >= image[1]) continue;
       visit(ky * w.kernel[1] + kx, sy, sx);
     }
@@ -47,10 +47,11 @@ void VisitWindow(const Window& w, const Shape& image, int64_t y, int64_t x, cons
 inline double ConvolutionAt(const ReferenceRow& row, int64_t y, int64_t x, int64_t f) {
   const Window& w = row.layer.window();
   const Shape& shape = row.model.parameters[row.layer.weights].shape;
-  double sum = row.parameters[row.layer.bias][f];
+  const int64_t first = f / (shape[0] / w.groups) * shape[1];  // channel of the filter's group
+  double sum = row.layer.bias < 0 ? 0 : row.parameters[row.layer.bias][f];
   VisitWindow(w, row.in(), y, x, [&](int64_t k, int64_t sy, int64_t sx) {
     for (int64_t c = 0; c < shape[1]; ++c) {
-      sum += row.inputs[0][At(row.in(), sy, sx, c)] *
+      sum += row.inputs[0][At(row.in(), sy, sx, first + c)] *
              row.parameters[row.layer.weights][(f * shape[1] + c) * shape[2] * shape[3] + k];
     }
   });
@@ -70,34 +71,79 @@ inline double PoolAt(const ReferenceRow& row, int64_t y, int64_t x, int64_t c) {
   return row.layer.kind == LayerKind::kMaxPool ? top : sum / static_cast<double>(count);
 }
 
+inline double ChannelMean(const ReferenceRow& row, int64_t c) {
+  const int64_t pixels = row.in()[0] * row.in()[1];
+  double sum = 0;
+  for (int64_t p = 0; p < pixels; ++p) sum += row.inputs[0][p * row.in()[2] + c];
+  return sum / static_cast<double>(pixels);
+}
+
 inline double ProductAt(const ReferenceRow& row, int64_t i) {
   const size_t inputs = row.inputs[0].size();
-  double sum = row.parameters[row.layer.bias][i];
+  double sum = row.layer.bias < 0 ? 0 : row.parameters[row.layer.bias][i];
   for (size_t k = 0; k < inputs; ++k) {
     sum += row.inputs[0][k] * row.parameters[row.layer.weights][i * inputs + k];
   }
   return sum;
 }
 
-// Element `i` of what a layer makes of a row.
+inline double ActivationOf(const Layer& layer, double x) {
+  switch (layer.kind) {
+    case LayerKind::kRelu6:
+      return std::min(std::max(x, 0.0), 6.0);
+    case LayerKind::kLeakyRelu:
+      return x > 0 ? x : std::get<Slope>(layer.attributes).negative * x;
+    case LayerKind::kSigmoid:
+      return 1 / (1 + std::exp(-x));
+    case LayerKind::kTanh:
+      return std::tanh(x);
+    case LayerKind::kSilu:
+      return x / (1 + std::exp(-x));
+    default:
+      return std::max(x, 0.0);
+  }
+}
+
+// The inputs one after the other, by their last extent.
+inline double ConcatAt(const ReferenceRow& row, int64_t i) {
+  const int last = row.out().rank() - 1;
+  const int64_t pixel = i / row.out()[last];
+  int64_t c = i % row.out()[last];
+  size_t slot = 0;
+  while (c >= row.in(slot)[last]) c -= row.in(slot++)[last];
+  return row.inputs[slot][pixel * row.in(slot)[last] + c];
+}
+
+// Element `i` of the output of a row.
 inline double ElementAt(const ReferenceRow& row, int64_t i) {
   const Shape& out = row.out();
   const bool is_image = out.rank() == 3;
   const int64_t c = is_image ? i % out[2] : i;
   const int64_t x = is_image ? i / out[2] % out[1] : 0;
   const int64_t y = is_image ? i / out[2] / out[1] : 0;
+  double sum = 0;
   switch (row.layer.kind) {
     case LayerKind::kConvolution:
       return ConvolutionAt(row, y, x, c);
     case LayerKind::kMaxPool:
     case LayerKind::kAveragePool:
       return PoolAt(row, y, x, c);
+    case LayerKind::kGlobalAveragePool:
+      return ChannelMean(row, i);
     case LayerKind::kFullyConnected:
       return ProductAt(row, i);
-    case LayerKind::kRelu:
-      return std::max(0.0, row.inputs[0][i]);
+    case LayerKind::kAdd:
+      for (const Values& input : row.inputs) sum += input[i];
+      return sum;
+    case LayerKind::kMultiply:
+      return row.inputs[0][i] * row.inputs[1][i];
+    case LayerKind::kConcat:
+      return ConcatAt(row, i);
+    case LayerKind::kReshape:
+      return row.inputs[0][i];
+    default:
+      return ActivationOf(row.layer, row.inputs[0][i]);
   }
-  return 0;
 }
 
 inline double SoftmaxLossOf(const Values& logits, int64_t label) {

@@ -147,6 +147,51 @@ TEST(ModelTest, TheTextOfAChainStaysAsItWas) {
             "layer 'fc1' fully connected to [4], kernel 0, stride 1, padding 0\n");
 }
 
+TEST(ModelTest, WindowsMayBeAnyRectangle) {
+  const Model model = MakeModel(R"(layer { input_layer { shape: [9, 8, 4] } }
+    layer { name: "a" convolution { filters: 6 kernel: [3, 1] stride: [2, 1] padding: [1, 0]
+                                    groups: 2 bias: false } }
+    layer { name: "b" convolution { filters: 2 kernel: 3 stride: 2 dilation: 2 same: true } }
+    layer { name: "c" pool { kind: AVERAGE kernel: 2 padding: [0, 1, 1, 0] } }
+    layer { name: "d" global_average_pool {} } layer { name: "e" leaky_relu { slope: 0.2 } }
+    layer { fully_connected { outputs: 2 bias: false } } layer { softmax_cross_entropy {} })");
+  ASSERT_EQ(model.parameters.size(), 4u);
+  EXPECT_EQ(model.parameters[0].shape, Shape({6, 2, 3, 1}));
+  EXPECT_EQ(model.parameters[0].fan_in, 6);
+  EXPECT_EQ(model.layers[0].bias, -1);
+  EXPECT_EQ(model.ToText(),
+            "input [9, 8, 4]\n"
+            "layer 'a' convolution to [5, 8, 6], kernel 3x1, stride 2x1, padding 1/1/0/0, "
+            "groups 2, no bias\n"
+            "layer 'b' convolution to [3, 4, 2], kernel 3, stride 2, padding 2/2/1/2, "
+            "dilation 2\n"
+            "layer 'c' average pool to [2, 2, 2], kernel 2, stride 2, padding 0/1/1/0\n"
+            "layer 'd' global average pool to [2]\n"
+            "layer 'e' leaky relu to [2], slope 0.2\n"
+            "layer 'fc1' fully connected to [2], kernel 0, stride 1, padding 0, no bias\n");
+}
+
+TEST(ModelTest, LayersThatDoNotFitTheirInputsNameTheShapes) {
+  const auto error = [](const std::string& layers) { return ErrorOf(kInput + layers + kLoss); };
+  const auto kBad = absl::StatusCode::kInvalidArgument;
+  EXPECT_MESSAGE(error("layer { convolution { filters: 4 kernel: 3 groups: 2 } }"), kBad);
+  EXPECT_MESSAGE(error("layer { convolution { filters: 4 kernel: [1, 2, 3] } }"), kBad);
+  EXPECT_MESSAGE(error("layer { convolution { filters: 4 kernel: 3 padding: [1, 2, 3] } }"), kBad);
+  EXPECT_MESSAGE(error("layer { convolution { filters: 4 kernel: 3 padding: 1 same: true } }"),
+                 kBad);
+  EXPECT_MESSAGE(error("layer { convolution { filters: 4 kernel: 5 dilation: 2 } }"), kBad);
+  EXPECT_MESSAGE(error("layer { add {} }"), kBad);
+  EXPECT_MESSAGE(
+      error("layer { pool { kernel: 2 } } layer { input: [\"input1\", \"pool1\"] add {} }"), kBad);
+  EXPECT_MESSAGE(
+      error("layer { pool { kernel: 2 } } layer { input: [\"input1\", \"pool1\"] concat {} }"),
+      kBad);
+  EXPECT_MESSAGE(error("layer { reshape { shape: [7, 8, 3] } }"), kBad);
+  EXPECT_MESSAGE(error("layer { reshape { shape: [8, 24] } }"), kBad);
+  EXPECT_MESSAGE(error("layer { reshape {} } layer { global_average_pool {} }"), kBad);
+  EXPECT_MESSAGE(error("layer { leaky_relu { slope: nan } }"), kBad);
+}
+
 TEST(ModelTest, FingerprintMovesWithWhatTheTensorsDependOn) {
   const std::string relu = "layer { relu {} }";
   const Model model = MakeModel(kInput + relu + kLoss);

@@ -16,8 +16,18 @@ constexpr CompileRow kRows[] = {
     {LayerKind::kConvolution, CompileConvolution},
     {LayerKind::kMaxPool, CompilePool},
     {LayerKind::kAveragePool, CompilePool},
+    {LayerKind::kGlobalAveragePool, CompileGlobalAveragePool},
     {LayerKind::kFullyConnected, CompileFullyConnected},
+    {LayerKind::kAdd, CompileAdd},
+    {LayerKind::kMultiply, CompileMultiply},
+    {LayerKind::kConcat, CompileConcat},
+    {LayerKind::kReshape, CompileReshape},
     {LayerKind::kRelu, CompileActivation},
+    {LayerKind::kRelu6, CompileActivation},
+    {LayerKind::kLeakyRelu, CompileActivation},
+    {LayerKind::kSigmoid, CompileActivation},
+    {LayerKind::kTanh, CompileActivation},
+    {LayerKind::kSilu, CompileActivation},
 };
 
 // oneDNN takes no const pointers; primitives only write to the arguments that are their results.
@@ -29,6 +39,8 @@ memory Wrap(const float* data, const memory::dims& dims, const dnnl::engine& eng
 }  // namespace
 
 memory::desc AnyLayout(const memory::desc& desc) { return {desc.dims(), kF32, Tag::any}; }
+
+memory::desc BiasDesc(const memory& bias) { return bias ? bias.get_desc() : memory::desc(); }
 
 void CompileLayer(LayerCompiler& compiler) {
   for (const CompileRow& row : kRows) {
@@ -55,6 +67,12 @@ memory LayerCompiler::source_gradient(size_t slot) {
   if (!gradient || parts_.values.WritesFirst(index_, slot)) return gradient;
   terms_.emplace_back(NewMemory(gradient.get_desc()), gradient);
   return terms_.back().first;
+}
+
+memory LayerCompiler::Flattened(const memory& memory) {
+  const auto values = static_cast<int64_t>(ValueMemory::Floats(memory).size());
+  const int64_t rows = memory.get_desc().dims()[0];
+  return View(memory, {{rows, values / rows}, kF32, Tag::nc});
 }
 
 memory LayerCompiler::Parameter(int parameter, const memory::dims& dims) const {

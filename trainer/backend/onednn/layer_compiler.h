@@ -47,7 +47,12 @@ class LayerCompiler {
   const dnnl::memory& output_gradient() const;
   // The memory to which the gradient of an input is to be written; empty: nothing reads it.
   dnnl::memory source_gradient(size_t slot = 0);
-  dnnl::memory Flattened(const dnnl::memory& memory) { return parts_.values.Flattened(memory); }
+  // The memory with another description, sharing its bytes.
+  dnnl::memory View(const dnnl::memory& memory, const dnnl::memory::desc& desc) {
+    return parts_.values.View(memory, desc);
+  }
+  // The memory as [rows, values], sharing its bytes.
+  dnnl::memory Flattened(const dnnl::memory& memory);
 
   // The memory of a parameter, and of its gradient, as [dims] in plain layout.
   dnnl::memory Parameter(int parameter, const dnnl::memory::dims& dims) const;
@@ -77,6 +82,8 @@ class LayerCompiler {
 };
 
 dnnl::memory::desc AnyLayout(const dnnl::memory::desc& desc);
+// The description of a bias; an empty one, which stands for no bias, of an empty memory.
+dnnl::memory::desc BiasDesc(const dnnl::memory& bias);
 // The attributes of a primitive that applies a ReLU too, if there is one for its layer to apply.
 dnnl::primitive_attr FusedRelu(const LayerCompiler& compiler);
 
@@ -87,7 +94,12 @@ void CompileLayer(LayerCompiler& compiler);
 
 void CompileConvolution(LayerCompiler& compiler);
 void CompilePool(LayerCompiler& compiler);
+void CompileGlobalAveragePool(LayerCompiler& compiler);
 void CompileFullyConnected(LayerCompiler& compiler);
+void CompileAdd(LayerCompiler& compiler);
+void CompileMultiply(LayerCompiler& compiler);
+void CompileConcat(LayerCompiler& compiler);
+void CompileReshape(LayerCompiler& compiler);
 void CompileActivation(LayerCompiler& compiler);
 
 }  // namespace millrace::trainer

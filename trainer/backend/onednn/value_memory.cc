@@ -1,5 +1,7 @@
 #include "trainer/backend/onednn/value_memory.h"
 
+#include <algorithm>
+
 namespace millrace::trainer {
 
 using dnnl::memory;
@@ -10,6 +12,12 @@ namespace {
 memory::desc DescOf(int64_t rows, const Shape& shape) {
   if (shape.rank() == 1) return {{rows, shape[0]}, kF32, Tag::nc};
   return {{rows, shape[2], shape[0], shape[1]}, kF32, Tag::nhwc};
+}
+
+// True if the backward pass of a layer needs no result of its own, and the result has bytes of its
+// own.
+bool MayBeOverwritten(LayerKind kind) {
+  return kind != LayerKind::kSigmoid && kind != LayerKind::kTanh && kind != LayerKind::kReshape;
 }
 
 }  // namespace
@@ -28,15 +36,26 @@ ValueMemory::ValueMemory(const Model& model, int64_t rows, bool is_training,
     data_[input.value] = memory(desc, engine, nullptr);
     input_views_.push_back({data_[input.value]});
   }
-  for (size_t i = 0; i < model.layers.size(); ++i) {
-    const Layer& layer = model.layers[i];
-    const memory::desc desc = DescOf(rows, model.values[layer.output].shape);
-    is_in_place_.push_back(MayWorkInPlace(i));
-    const int source = layer.inputs[0];
-    data_[layer.output] = is_in_place_[i] ? data_[source] : memory(desc, engine);
-    if (!is_training) continue;
-    gradients_[layer.output] = is_in_place_[i] ? gradients_[source] : memory(desc, engine);
+  for (size_t i = 0; i < model.layers.size(); ++i) AddOutput(i, is_training);
+}
+
+void ValueMemory::AddOutput(size_t i, bool is_training) {
+  const Layer& layer = model_.layers[i];
+  const memory::desc desc = DescOf(rows_, model_.values[layer.output].shape);
+  const int source = layer.inputs[0];
+  const bool is_view = layer.kind == LayerKind::kReshape;
+  is_in_place_.push_back(MayWorkInPlace(i));
+  memory& data = data_[layer.output];
+  memory& gradient = gradients_[layer.output];
+  if (is_in_place_[i]) {
+    data = data_[source];
+    gradient = gradients_[source];
+    return;
   }
+  data = is_view ? View(data_[source], desc) : memory(desc, engine_);
+  if (!is_training) return;
+  const bool shares_gradient = is_view && readers_[source].size() == 1 && gradients_[source];
+  gradient = shares_gradient ? View(gradients_[source], desc) : memory(desc, engine_);
 }
 
 void ValueMemory::FindReaders() {
@@ -55,9 +74,9 @@ void ValueMemory::FindReaders() {
 }
 
 bool ValueMemory::MayWorkInPlace(size_t i) const {
-  const Layer& layer = model_.layers[i];
-  const int source = layer.inputs[0];
-  return layer.kind == LayerKind::kRelu && makers_[source] >= 0 && readers_[source].size() == 1;
+  const int source = model_.layers[i].inputs[0];
+  if (model_.layers[i].kind != LayerKind::kRelu || makers_[source] < 0) return false;
+  return readers_[source].size() == 1 && MayBeOverwritten(model_.layers[makers_[source]].kind);
 }
 
 bool ValueMemory::HasFusedRelu(size_t i) const {
@@ -82,13 +101,14 @@ bool ValueMemory::WritesFirst(size_t i, size_t slot) const {
   return false;
 }
 
-memory ValueMemory::Flattened(const memory& image) {
-  const int64_t values = static_cast<int64_t>(Floats(image).size()) / rows_;
-  memory flat({{rows_, values}, kF32, Tag::nc}, engine_, image.get_data_handle());
-  for (size_t i = 0; i < model_.inputs.size(); ++i) {
-    if (image.get() == data_[model_.inputs[i].value].get()) input_views_[i].push_back(flat);
+memory ValueMemory::View(const memory& whole, const memory::desc& desc) {
+  memory view(desc, engine_, whole.get_data_handle());
+  for (std::vector<memory>& views : input_views_) {
+    const bool is_input =
+        std::ranges::any_of(views, [&](const memory& input) { return input.get() == whole.get(); });
+    if (is_input) views.push_back(view);
   }
-  return flat;
+  return view;
 }
 
 void ValueMemory::SetInput(size_t i, const void* batch) {

@@ -12,7 +12,8 @@ namespace millrace::trainer {
 inline constexpr auto kF32 = dnnl::memory::data_type::f32;
 
 // The memory of a network's values and of their gradients: NHWC, or [rows, values]. A ReLU works in
-// place where nothing else needs its input. May throw dnnl::error.
+// place where nothing else needs its input, and a reshaped value shares the bytes of the one it is
+// made of. May throw dnnl::error.
 class ValueMemory {
  public:
   // `model` outlives it. Gradients are made for training only.
@@ -22,8 +23,8 @@ class ValueMemory {
   // Empty: nothing reads the gradient of this value.
   const dnnl::memory& gradient(int value) const { return gradients_[value]; }
 
-  // The memory as [rows, values], sharing its bytes.
-  dnnl::memory Flattened(const dnnl::memory& memory);
+  // The memory with another description, sharing its bytes.
+  dnnl::memory View(const dnnl::memory& memory, const dnnl::memory::desc& desc);
 
   // Points input `i` of the model at the batch.
   void SetInput(size_t i, const void* batch);
@@ -47,6 +48,7 @@ class ValueMemory {
 
   void FindReaders();
   bool MayWorkInPlace(size_t i) const;
+  void AddOutput(size_t i, bool is_training);
 
   const Model& model_;
   const int64_t rows_;

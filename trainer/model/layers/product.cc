@@ -6,12 +6,13 @@ namespace millrace::trainer {
 namespace {
 
 absl::Status BuildFullyConnected(NewLayer& layer) {
-  const int64_t outputs = layer.spec.fully_connected().outputs();
+  const FullyConnected& spec = layer.spec.fully_connected();
+  const int64_t outputs = spec.outputs();
   const int64_t inputs = layer.inputs[0].num_elements();
   if (!InRange(outputs, 1, kMaxExtent)) return BadLayer("outputs must be 1 or more");
   layer.layer.kind = LayerKind::kFullyConnected;
   layer.output = {outputs};
-  return AddWeights(layer, {outputs, inputs}, inputs, outputs);
+  return AddWeights(layer, {outputs, inputs}, inputs, outputs, !spec.has_bias() || spec.bias());
 }
 
 }  // namespace

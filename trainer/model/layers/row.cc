@@ -16,12 +16,14 @@ bool IsBounded(const Shape& shape) {
   return true;
 }
 
-absl::Status AddWeights(NewLayer& layer, const Shape& weights, int64_t fan_in, int64_t outputs) {
+absl::Status AddWeights(NewLayer& layer, const Shape& weights, int64_t fan_in, int64_t outputs,
+                        bool has_bias) {
   if (!IsBounded(weights)) {
     return BadLayer(absl::StrCat("its weights ", weights.ToString(), " are too large"));
   }
   layer.layer.weights = static_cast<int>(layer.parameters.size());
   layer.parameters.push_back({"weights", weights, fan_in, false});
+  if (!has_bias) return absl::OkStatus();
   layer.layer.bias = static_cast<int>(layer.parameters.size());
   layer.parameters.push_back({"bias", Shape{outputs}, fan_in, true});
   return absl::OkStatus();

@@ -34,6 +34,7 @@ struct LayerRow {
   // Works out the output and the parameters, and checks the settings.
   //   INVALID_ARGUMENT  a setting is out of range, or does not fit the inputs' shapes
   absl::Status (*build)(NewLayer& layer) = nullptr;
+  int least_inputs = 1;
   int most_inputs = 1;
 };
 
@@ -51,8 +52,10 @@ inline bool InRange(int64_t value, int64_t low, int64_t high) {
 // True if the tensor has no more than kMaxElements. REQUIRES: no extent is over kMaxExtent.
 bool IsBounded(const Shape& shape);
 
-// Adds weights, which sum `fan_in` inputs for each of `outputs` values, and biases.
-absl::Status AddWeights(NewLayer& layer, const Shape& weights, int64_t fan_in, int64_t outputs);
+// Adds weights, which sum `fan_in` inputs for each of `outputs` values, and biases if there are to
+// be any.
+absl::Status AddWeights(NewLayer& layer, const Shape& weights, int64_t fan_in, int64_t outputs,
+                        bool has_bias);
 
 }  // namespace millrace::trainer
 

@@ -7,7 +7,8 @@
 namespace millrace::trainer {
 
 std::span<const LayerFamily> LayerFamilies() {
-  static const std::array kFamilies = {WindowLayers(), ProductLayers(), ActivationLayers()};
+  static const std::array kFamilies = {WindowLayers(), ProductLayers(), JoinLayers(),
+                                       ActivationLayers()};
   return kFamilies;
 }
 

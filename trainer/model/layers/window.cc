@@ -1,5 +1,8 @@
+#include <algorithm>
 #include <array>
+#include <string_view>
 
+#include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
 #include "trainer/model/layers/families.h"
@@ -7,37 +10,103 @@
 namespace millrace::trainer {
 namespace {
 
-// Checks a window, and works out the extents of its places over the image.
-absl::Status Slide(NewLayer& layer, const Window& window, int64_t channels) {
-  const Shape& input = layer.inputs[0];
-  if (input.rank() != 3) {
-    return BadLayer(absl::StrCat("it wants an image [height, width, channels]; its input is ",
-                                 input.ToString()));
+using Numbers = google::protobuf::RepeatedField<uint32_t>;
+
+// Reads one or two numbers; without any, or for a single 0, `pair` stays as it is.
+absl::Status ReadPair(std::string_view name, const Numbers& given, std::array<int64_t, 2>& pair) {
+  if (given.size() > 2) {
+    return BadLayer(absl::StrCat(ToAbsl(name), " has ", given.size(),
+                                 " numbers; it wants one, or height and width"));
   }
-  int64_t extents[3] = {0, 0, channels};
+  if (given.empty() || (given.size() == 1 && given[0] == 0)) return absl::OkStatus();
+  pair = {given[0], given[given.size() - 1]};
+  return absl::OkStatus();
+}
+
+// Reads one, two or four numbers.
+absl::Status ReadPadding(const Numbers& given, std::array<int64_t, 4>& sides) {
+  switch (given.size()) {
+    case 0:
+      return absl::OkStatus();
+    case 1:
+      sides.fill(given[0]);
+      return absl::OkStatus();
+    case 2:
+      sides = {given[0], given[0], given[1], given[1]};
+      return absl::OkStatus();
+    case 4:
+      sides = {given[0], given[1], given[2], given[3]};
+      return absl::OkStatus();
+    default:
+      return BadLayer(absl::StrCat("padding has ", given.size(),
+                                   " numbers; it wants one, height and width, or top, bottom, "
+                                   "left, right"));
+  }
+}
+
+absl::Status CheckIsImage(const Shape& input) {
+  if (input.rank() == 3) return absl::OkStatus();
+  return BadLayer(
+      absl::StrCat("it wants an image [height, width, channels]; its input is ", input.ToString()));
+}
+
+// Fills in a padding with which an image is divided by the stride, rounded up.
+void PadSame(const Shape& input, Window& window) {
   for (int i = 0; i < 2; ++i) {
-    const int64_t kernel = window.kernel[i];
-    const int64_t padding = window.padding[i];
-    if (!InRange(kernel, 1, kMaxExtent)) return BadLayer("kernel must be 1 or more");
-    if (!InRange(window.stride[i], 1, kMaxExtent)) return BadLayer("stride is out of range");
-    if (!InRange(padding, 0, kernel - 1)) {
-      return BadLayer(absl::StrCat("padding ", padding, " must be less than the kernel, ", kernel));
-    }
-    const int64_t padded = input[i] + 2 * padding;
-    if (padded < kernel) {
-      return BadLayer(absl::StrCat("a kernel of ", kernel, " does not fit its input ",
-                                   input.ToString(), " with padding ", padding));
-    }
-    extents[i] = (padded - kernel) / window.stride[i] + 1;
+    const int64_t places = (input[i] + window.stride[i] - 1) / window.stride[i];
+    const int64_t reach = (window.kernel[i] - 1) * window.dilation[i] + 1;
+    const int64_t total = std::max<int64_t>(0, (places - 1) * window.stride[i] + reach - input[i]);
+    window.padding[2 * i] = total / 2;
+    window.padding[2 * i + 1] = total - total / 2;
   }
-  layer.output = Shape(extents);
+}
+
+absl::Status CheckRanges(const Window& window) {
+  for (int i = 0; i < 2; ++i) {
+    if (!InRange(window.kernel[i], 1, kMaxExtent)) return BadLayer("kernel must be 1 or more");
+    if (!InRange(window.stride[i], 1, kMaxExtent)) return BadLayer("stride is out of range");
+    if (!InRange(window.dilation[i], 1, kMaxExtent)) return BadLayer("dilation is out of range");
+  }
+  return absl::OkStatus();
+}
+
+// The number of the window's places along one extent of the image.
+absl::StatusOr<int64_t> Places(const Shape& input, const Window& window, int i) {
+  const int64_t reach = (window.kernel[i] - 1) * window.dilation[i] + 1;
+  for (const int64_t padding : {window.padding[2 * i], window.padding[2 * i + 1]}) {
+    if (InRange(padding, 0, reach - 1)) continue;
+    return BadLayer(absl::StrCat("padding ", padding, " must be less than the kernel, ", reach));
+  }
+  const int64_t padded = input[i] + window.padding[2 * i] + window.padding[2 * i + 1];
+  if (padded < reach) {
+    return BadLayer(absl::StrCat("a kernel of ", reach, " does not fit its input ",
+                                 input.ToString(), " with padding ", window.padding[2 * i]));
+  }
+  return (padded - reach) / window.stride[i] + 1;
+}
+
+// The fields that convolutions and pools have.
+template <typename Spec>
+absl::Status ReadWindow(const Spec& spec, const Shape& input, Window& window) {
+  MILLRACE_RETURN_IF_ERROR(CheckIsImage(input));
+  MILLRACE_RETURN_IF_ERROR(ReadPair("kernel", spec.kernel(), window.kernel));
+  MILLRACE_RETURN_IF_ERROR(ReadPair("stride", spec.stride(), window.stride));
+  MILLRACE_RETURN_IF_ERROR(ReadPadding(spec.padding(), window.padding));
+  if (spec.same() && !spec.padding().empty()) return BadLayer("same does not go with padding");
+  return absl::OkStatus();
+}
+
+// Works out the output.
+absl::Status Slide(NewLayer& layer, Window window, bool is_same, int64_t channels) {
+  MILLRACE_RETURN_IF_ERROR(CheckRanges(window));
+  const Shape& input = layer.inputs[0];
+  if (is_same) PadSame(input, window);
+  MILLRACE_ASSIGN_OR_RETURN(const int64_t height, Places(input, window, 0));
+  MILLRACE_ASSIGN_OR_RETURN(const int64_t width, Places(input, window, 1));
+  layer.output = {height, width, channels};
   layer.layer.attributes = window;
   if (IsBounded(layer.output)) return absl::OkStatus();
   return BadLayer(absl::StrCat("its output ", layer.output.ToString(), " is too large"));
-}
-
-Window Square(int64_t kernel, int64_t stride, int64_t padding) {
-  return {{kernel, kernel}, {stride, stride}, {padding, padding}};
 }
 
 absl::Status BuildConvolution(NewLayer& layer) {
@@ -45,21 +114,37 @@ absl::Status BuildConvolution(NewLayer& layer) {
   const int64_t filters = spec.filters();
   if (!InRange(filters, 1, kMaxExtent)) return BadLayer("filters must be 1 or more");
   layer.layer.kind = LayerKind::kConvolution;
-  const int64_t kernel = spec.kernel();
-  MILLRACE_RETURN_IF_ERROR(Slide(
-      layer, Square(kernel, spec.stride() == 0 ? 1 : spec.stride(), spec.padding()), filters));
+  Window window;
+  MILLRACE_RETURN_IF_ERROR(ReadWindow(spec, layer.inputs[0], window));
+  MILLRACE_RETURN_IF_ERROR(ReadPair("dilation", spec.dilation(), window.dilation));
+  window.groups = std::max<int64_t>(1, spec.groups());
   const int64_t channels = layer.inputs[0][2];
-  return AddWeights(layer, {filters, channels, kernel, kernel}, channels * kernel * kernel,
-                    filters);
+  if (channels % window.groups != 0 || filters % window.groups != 0) {
+    return BadLayer(absl::StrCat("groups ", window.groups, " does not divide its ", channels,
+                                 " channels and ", filters, " filters"));
+  }
+  MILLRACE_RETURN_IF_ERROR(Slide(layer, window, spec.same(), filters));
+  const auto [height, width] = window.kernel;
+  const int64_t read = channels / window.groups;
+  return AddWeights(layer, {filters, read, height, width}, read * height * width, filters,
+                    !spec.has_bias() || spec.bias());
 }
 
 absl::Status BuildPool(NewLayer& layer) {
   const Pool& spec = layer.spec.pool();
   layer.layer.kind = spec.kind() == Pool::AVERAGE ? LayerKind::kAveragePool : LayerKind::kMaxPool;
-  const int64_t stride = spec.stride() == 0 ? spec.kernel() : spec.stride();
-  const Shape& input = layer.inputs[0];
-  return Slide(layer, Square(spec.kernel(), stride, spec.padding()),
-               input.rank() == 3 ? input[2] : 0);
+  Window window;
+  MILLRACE_RETURN_IF_ERROR(ReadWindow(spec, layer.inputs[0], window));
+  const bool has_stride = !spec.stride().empty() && spec.stride(0) != 0;
+  if (!has_stride) window.stride = window.kernel;
+  return Slide(layer, window, spec.same(), layer.inputs[0][2]);
+}
+
+absl::Status BuildGlobalAveragePool(NewLayer& layer) {
+  MILLRACE_RETURN_IF_ERROR(CheckIsImage(layer.inputs[0]));
+  layer.layer.kind = LayerKind::kGlobalAveragePool;
+  layer.output = {layer.inputs[0][2]};
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -68,6 +153,7 @@ LayerFamily WindowLayers() {
   static constexpr std::array kRows = {
       LayerRow{LayerSpec::kConvolution, "conv", BuildConvolution},
       LayerRow{LayerSpec::kPool, "pool", BuildPool},
+      LayerRow{LayerSpec::kGlobalAveragePool, "global_pool", BuildGlobalAveragePool},
   };
   return kRows;
 }
