@@ -56,6 +56,10 @@ class Network {
   //   INTERNAL  the compute library failed
   //   other     what `ready` returned; the step ends there
   virtual absl::Status Backward(const GradientReady& ready) = 0;
+
+  // The statistics of the valid rows of the last Forward, one tensor for each buffer of the model.
+  // REQUIRES: the network is compiled for training.
+  virtual const TensorSet& statistics() const = 0;
 };
 
 enum class NetworkUse { kTraining, kEvaluation };
@@ -74,19 +78,21 @@ class Backend {
   virtual std::string Describe() const = 0;
 };
 
-// Makes a backend of `model` that reads `weights` at every step and writes `gradients`: one tensor
-// for each parameter, which outlive the backend. It computes with `threads` >= 1 threads; a fixed
-// number of them gives the same bits for the same inputs.
+// Makes a backend of `model` that reads `weights` at every step, `buffers` at every evaluation, and
+// writes `gradients`: one tensor for each parameter or buffer, which outlive the backend. It
+// computes with `threads` >= 1 threads; a fixed number of them gives the same bits for the same
+// inputs.
 //   INVALID_ARGUMENT    the tensors do not fit the model
 //   RESOURCE_EXHAUSTED  no memory
 //   INTERNAL            the compute library failed (its words are in the message)
 using BackendFactory = std::function<absl::StatusOr<std::unique_ptr<Backend>>(
-    const Model& model, const TensorSet& weights, std::vector<std::span<float>> gradients,
-    int threads)>;
+    const Model& model, const TensorSet& weights, const TensorSet& buffers,
+    std::vector<std::span<float>> gradients, int threads)>;
 
 // The CPU backend, over oneDNN.
 absl::StatusOr<std::unique_ptr<Backend>> MakeOneDnnBackend(const Model& model,
                                                            const TensorSet& weights,
+                                                           const TensorSet& buffers,
                                                            std::vector<std::span<float>> gradients,
                                                            int threads);
 

@@ -73,7 +73,7 @@ absl::StatusOr<std::string> RunSaver::Write(const TensorSet& velocity) const {
   const JobFile& job = session_.job;
   const CheckpointFolder folder(job.checkpoint_folder,
                                 static_cast<int>(job.job.checkpoint().keep()), session_.warn);
-  return folder.Save(session_.model, session_.state, session_.weights, velocity);
+  return folder.Save(session_.model, session_.state, session_.weights, velocity, session_.buffers);
 }
 
 // The weights change only between two steps, so they are those of the last whole one.

@@ -30,6 +30,7 @@
 #include "collectives/agreed.h"
 #include "collectives/peer_lost.h"
 #include "collectives/weights_digest.h"
+#include "trainer/loop/batch_statistics.h"
 #include "trainer/loop/evaluate.h"
 #include "trainer/loop/parts.h"
 #include "trainer/loop/run_log.h"
@@ -56,6 +57,7 @@ double SecondsSince(Clock::time_point start) {
 struct RunningStep {
   std::string resume_token;  // of its last batch
   RunLog::Step counted;
+  BatchStatistics statistics;
 };
 
 class Loop {
@@ -90,6 +92,7 @@ class Loop {
   absl::Status Compute(const pipeline::Batch& batch, RunningStep& step);
   // Updates the weights by the sums of the `i`th step that is ready.
   absl::Status Update(size_t i);
+  absl::Status AverageStatistics(RunningStep& step);
   absl::Status CountSkips(bool skipped);
   absl::Status CompareWeights() const;
   absl::Status Log();
@@ -222,20 +225,30 @@ absl::Status Loop::Compute(const pipeline::Batch& batch, RunningStep& step) {
   MILLRACE_RETURN_IF_ERROR(session.strategy->Finish());
   step.counted.rows += rows;
   step.counted.loss_sum += result.loss_sum;
+  step.statistics.Add(network->statistics(), result.valid);
   step.resume_token = batch.resume_token();
   return absl::OkStatus();
+}
+
+// Comes before the weights change, so that the loss of a rank here leaves a whole step.
+absl::Status Loop::AverageStatistics(RunningStep& step) {
+  if (session_.buffers.empty()) return absl::OkStatus();
+  const Waiting waiting = Wait();
+  return step.statistics.AverageOverRanks(communicator_);
 }
 
 absl::Status Loop::Update(size_t i) {
   const Clock::time_point start = Clock::now();
   TrainState& state = session_.state;
   const auto number = static_cast<int64_t>(state.step);
+  RunningStep step = std::move(under_way_.front());
+  under_way_.pop_front();
+  MILLRACE_RETURN_IF_ERROR(AverageStatistics(step));
   guard_.progress().Enter(number, -1, Phase::kUpdating);
   MILLRACE_ASSIGN_OR_RETURN(
       const collectives::StepOutcome outcome,
       session_.strategy->Apply(i, number, session_.schedule->RateAt(state.step), session_.weights));
-  RunningStep step = std::move(under_way_.front());
-  under_way_.pop_front();
+  if (!outcome.skip) step.statistics.Update(session_.model, session_.buffers);
   state.resume_token = std::move(step.resume_token);
   ++state.step;
   if (state.step % session_.steps.steps_per_epoch == 0) ++state.epoch;
@@ -271,6 +284,10 @@ absl::Status Loop::CompareWeights() const {
   for (size_t i = 0; i < session_.weights.size(); ++i) {
     const Parameter& parameter = session_.model.parameters[i];
     weights.push_back({parameter.name, {session_.weights[i].data(), DType::kF32, parameter.shape}});
+  }
+  for (size_t i = 0; i < session_.buffers.size(); ++i) {
+    const Buffer& buffer = session_.model.buffers[i];
+    weights.push_back({buffer.name, {session_.buffers[i].data(), DType::kF32, buffer.shape}});
   }
   const Waiting waiting = Wait();
   const collectives::WeightsWatch watch(every);

@@ -159,7 +159,7 @@ absl::Status Builder::AddLayer(const LayerRow& row, const LayerSpec& spec,
                                      ? absl::StrCat(row.least_inputs)
                                      : absl::StrCat(row.least_inputs, " or more")));
   }
-  NewLayer built{spec, {}, {}, {}, {}};
+  NewLayer built{spec, {}, {}, {}, {}, {}};
   for (const int input : inputs) built.inputs.push_back(model_.values[input].shape);
   MILLRACE_RETURN_IF_ERROR(row.build(built));
   Layer& layer = built.layer;
@@ -167,11 +167,16 @@ absl::Status Builder::AddLayer(const LayerRow& row, const LayerSpec& spec,
   layer.inputs = std::move(inputs);
   layer.output = AddValue(built.output);
   const int first = static_cast<int>(model_.parameters.size());
-  if (layer.weights >= 0) layer.weights += first;
-  if (layer.bias >= 0) layer.bias += first;
+  for (int* const index : {&layer.weights, &layer.bias}) *index += *index >= 0 ? first : 0;
   for (Parameter& parameter : built.parameters) {
     parameter.name = absl::StrCat(name(), "/", parameter.name);
     model_.parameters.push_back(std::move(parameter));
+  }
+  const int first_buffer = static_cast<int>(model_.buffers.size());
+  for (int* const index : {&layer.mean, &layer.variance}) *index += *index >= 0 ? first_buffer : 0;
+  for (Buffer& buffer : built.buffers) {
+    buffer.name = absl::StrCat(name(), "/", buffer.name);
+    model_.buffers.push_back(std::move(buffer));
   }
   model_.layers.push_back(std::move(layer));
   return absl::OkStatus();

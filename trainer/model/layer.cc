@@ -17,6 +17,7 @@ constexpr KindRow kKinds[] = {
     {LayerKind::kAveragePool, "average pool"},
     {LayerKind::kGlobalAveragePool, "global average pool"},
     {LayerKind::kFullyConnected, "fully connected"},
+    {LayerKind::kBatchNorm, "batch norm"},
     {LayerKind::kAdd, "add"},
     {LayerKind::kMultiply, "multiply"},
     {LayerKind::kConcat, "concat"},
@@ -68,6 +69,9 @@ std::string Layer::AttributesText() const {
   if (const Window* const window = std::get_if<Window>(&attributes)) text = WindowText(*window);
   if (const Slope* const slope = std::get_if<Slope>(&attributes)) {
     text = absl::StrCat(", slope ", slope->negative);
+  }
+  if (const Normalization* const norm = std::get_if<Normalization>(&attributes)) {
+    text = absl::StrCat(", momentum ", norm->momentum, ", epsilon ", norm->epsilon);
   }
   if (kind == LayerKind::kRelu || kind == LayerKind::kFullyConnected) text = WindowText({});
   if (weights >= 0 && bias < 0) text += ", no bias";

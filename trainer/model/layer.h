@@ -17,6 +17,7 @@ enum class LayerKind {
   kAveragePool,
   kGlobalAveragePool,
   kFullyConnected,
+  kBatchNorm,
   kAdd,
   kMultiply,
   kConcat,
@@ -45,8 +46,13 @@ struct Slope {
   double negative = 0;  // of a leaky ReLU where its input is negative
 };
 
+struct Normalization {
+  double momentum = 0;  // the part of a batch in the running statistics
+  double epsilon = 0;   // added to the variance
+};
+
 // The settings of a layer beside its inputs and parameters, by its kind; monostate: it has none.
-using Attributes = std::variant<std::monostate, Window, Slope>;
+using Attributes = std::variant<std::monostate, Window, Slope, Normalization>;
 
 // A layer whose sizes are all worked out. It reads values and makes one.
 struct Layer {
@@ -57,6 +63,8 @@ struct Layer {
   int output = -1;          // the value that it makes
   int weights = -1;         // indexes into Model::parameters; -1: the layer has none
   int bias = -1;
+  int mean = -1;  // indexes into Model::buffers: running statistics
+  int variance = -1;
 
   // REQUIRES: the layer has a window.
   const Window& window() const { return std::get<Window>(attributes); }
@@ -71,6 +79,13 @@ struct Value {
   Shape shape;
 };
 
+// The first values of a parameter.
+enum class Initial {
+  kHeNormal,  // normal, deviation sqrt(2 / fan_in)
+  kZeros,
+  kOnes,
+};
+
 // A trainable tensor: convolution weights are [filters, channels of a group, height, width], those
 // of a fully connected layer [outputs, inputs], where inputs run over height, width, channels.
 struct Parameter {
@@ -78,6 +93,16 @@ struct Parameter {
   Shape shape;
   int64_t fan_in = 1;    // inputs that one output sums
   bool is_bias = false;  // true for the biases of a layer
+  Initial initial = Initial::kHeNormal;
+};
+
+// A tensor that follows statistics of the batches, and is not trained: after each batch it is
+// (1 - momentum) * itself + momentum * the statistic.
+struct Buffer {
+  std::string name;  // "bn1/running_mean"
+  Shape shape;
+  double momentum = 0;
+  float initial = 0;  // value of each element at first
 };
 
 }  // namespace millrace::trainer

@@ -46,6 +46,7 @@ struct Model {
   std::vector<Layer> layers;
   std::vector<Loss> losses;
   std::vector<Parameter> parameters;
+  std::vector<Buffer> buffers;
 
   const Shape& input_shape(size_t i) const { return values[inputs[i].value].shape; }
   int64_t num_parameters() const;  // elements of all of them

@@ -2,6 +2,7 @@
 
 #include <xxhash.h>
 
+#include <algorithm>
 #include <cmath>
 #include <numbers>
 
@@ -36,12 +37,21 @@ TensorSet MakeInitialWeights(const Model& model, uint64_t seed) {
   TensorSet tensors = MakeZeros(model);
   for (size_t i = 0; i < tensors.size(); ++i) {
     const Parameter& parameter = model.parameters[i];
-    if (parameter.is_bias) continue;
+    if (parameter.initial == Initial::kOnes) std::ranges::fill(tensors[i], 1.0f);
+    if (parameter.initial != Initial::kHeNormal) continue;
     RandomKey key;
     key.seed = seed;
     key.op = HashName(parameter.name);
     FillNormal(tensors[i], std::sqrt(2.0 / static_cast<double>(parameter.fan_in)),
                RandomStream(key));
+  }
+  return tensors;
+}
+
+TensorSet MakeInitialBuffers(const Model& model) {
+  TensorSet tensors;
+  for (const Buffer& buffer : model.buffers) {
+    tensors.emplace_back(buffer.shape.num_elements(), buffer.initial);
   }
   return tensors;
 }

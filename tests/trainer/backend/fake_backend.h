@@ -29,15 +29,20 @@ class FakeBackend final : public Backend, public Network {
  public:
   // `hooks` outlives the factory and its backends.
   static BackendFactory Factory(FakeHooks& hooks) {
-    return [&hooks](const Model&, const TensorSet& weights, std::vector<std::span<float>> gradients,
+    return [&hooks](const Model& model, const TensorSet& weights, const TensorSet&,
+                    std::vector<std::span<float>> gradients,
                     int) -> absl::StatusOr<std::unique_ptr<Backend>> {
       Call(hooks.opening);
-      return std::make_unique<FakeBackend>(weights, std::move(gradients), hooks);
+      return std::make_unique<FakeBackend>(model, weights, std::move(gradients), hooks);
     };
   }
 
-  FakeBackend(const TensorSet& weights, std::vector<std::span<float>> gradients, FakeHooks& hooks)
-      : weights_(weights), gradients_(std::move(gradients)), hooks_(hooks) {}
+  FakeBackend(const Model& model, const TensorSet& weights, std::vector<std::span<float>> gradients,
+              FakeHooks& hooks)
+      : weights_(weights),
+        gradients_(std::move(gradients)),
+        hooks_(hooks),
+        statistics_(MakeInitialBuffers(model)) {}
   ~FakeBackend() override { Call(hooks_.closing); }
 
   absl::StatusOr<Network*> Compile(int64_t, NetworkUse use) override {
@@ -58,6 +63,7 @@ class FakeBackend final : public Backend, public Network {
     }
     return absl::OkStatus();
   }
+  const TensorSet& statistics() const override { return statistics_; }
   std::string Describe() const override { return "fake"; }
 
  private:
@@ -75,6 +81,7 @@ class FakeBackend final : public Backend, public Network {
   const TensorSet& weights_;
   const std::vector<std::span<float>> gradients_;
   FakeHooks& hooks_;
+  const TensorSet statistics_;
   NetworkUse use_ = NetworkUse::kTraining;  // of the last Compile
   StepResult result_;                       // of the last Forward
 };

@@ -25,7 +25,8 @@ void CheckGradients(const Model& model, const Samples& samples) {
 
   TensorSet gradients = MakeZeros(model);
   std::vector<size_t> order;
-  auto backend = MakeOneDnnBackend(model, weights, Spans(gradients), 2);
+  const TensorSet buffers = MakeInitialBuffers(model);
+  auto backend = MakeOneDnnBackend(model, weights, buffers, Spans(gradients), 2);
   ASSERT_TRUE(backend.ok()) << backend.status();
   const auto result = TrainStep(**backend, samples.All(), [&](size_t i) {
     order.push_back(i);
@@ -198,6 +199,30 @@ TEST(GradientTest, AReshapedValueWithOtherReadersMatchesReference) {
   CheckGradients(model, Samples(model, 3, 1, 15));
 }
 
+TEST(GradientTest, BatchNormOfImagesAndVectorsWithoutPaddingMatchesReference) {
+  const Model model = MakeModel(R"(layer { input_layer { shape: [4, 3, 2] } }
+    layer { convolution { filters: 3 kernel: 3 same: true bias: false } }
+    layer { name: "a" batch_norm { epsilon: 0.01 } } layer { relu {} }
+    layer { fully_connected { outputs: 5 bias: false } } layer { batch_norm {} } layer { relu {} }
+    layer { fully_connected { outputs: 3 } } layer { softmax_cross_entropy {} })");
+  CheckGradients(model, Samples(model, 6, 0, 16));
+  CheckGradients(model, Samples(model, 6, 2, 17));
+}
+
+TEST(GradientTest, BatchNormOfTheInputAndInAResidualBlockMatchesReference) {
+  const Model model = MakeModel(R"(layer { input_layer { shape: [5, 5, 2] } }
+    layer { name: "in" batch_norm {} }
+    layer { name: "stem" convolution { filters: 3 kernel: 1 } }
+    layer { name: "c1" convolution { filters: 3 kernel: 3 padding: 1 bias: false } }
+    layer { batch_norm {} } layer { relu {} }
+    layer { name: "c2" convolution { filters: 3 kernel: 3 padding: 1 bias: false } }
+    layer { name: "n2" batch_norm {} }
+    layer { input: ["n2", "stem"] add {} } layer { relu {} }
+    layer { global_average_pool {} }
+    layer { fully_connected { outputs: 3 } } layer { softmax_cross_entropy {} })");
+  CheckGradients(model, Samples(model, 4, 1, 18));
+}
+
 TEST(GradientTest, EvaluationGivesTheSameLossAsTraining) {
   const Model model = MakeModel(R"(layer { input_layer { shape: [8, 8, 1] } }
     layer { convolution { filters: 4 kernel: 3 } } layer { relu {} } layer { pool { kernel: 2 } }
@@ -205,7 +230,7 @@ TEST(GradientTest, EvaluationGivesTheSameLossAsTraining) {
   const Samples samples(model, 9, 2, 8);
   const TensorSet weights = MakeInitialWeights(model, 1);
   TensorSet gradients = MakeZeros(model);
-  auto backend = MakeOneDnnBackend(model, weights, Spans(gradients), 1);
+  auto backend = MakeOneDnnBackend(model, weights, kNoBuffers, Spans(gradients), 1);
   ASSERT_TRUE(backend.ok());
   const auto trained = TrainStep(**backend, samples.All(), [](size_t) { return absl::OkStatus(); });
   const auto evaluated = EvaluateStep(**backend, samples.All());
@@ -225,7 +250,7 @@ TEST(GradientTest, SameInputsGiveTheSameBits) {
   uint64_t first = 0;
   for (int round = 0; round < 20; ++round) {
     TensorSet gradients = MakeZeros(model);
-    auto backend = MakeOneDnnBackend(model, weights, Spans(gradients), 2);
+    auto backend = MakeOneDnnBackend(model, weights, kNoBuffers, Spans(gradients), 2);
     ASSERT_TRUE(backend.ok());
     ASSERT_TRUE(TrainStep(**backend, samples.All(), [](size_t) { return absl::OkStatus(); }).ok());
     if (round == 0) first = Digest(gradients);
@@ -238,7 +263,7 @@ TEST(GradientTest, AnErrorOfTheCallbackEndsTheStep) {
     layer { fully_connected { outputs: 4 } } layer { softmax_cross_entropy {} })");
   const TensorSet weights = MakeInitialWeights(model, 1);
   TensorSet gradients = MakeZeros(model);
-  auto backend = MakeOneDnnBackend(model, weights, Spans(gradients), 1);
+  auto backend = MakeOneDnnBackend(model, weights, kNoBuffers, Spans(gradients), 1);
   ASSERT_TRUE(backend.ok());
   const auto result = TrainStep(**backend, Samples(model, 2, 0, 1).All(),
                                 [](size_t) { return absl::UnavailableError("peer gone"); });

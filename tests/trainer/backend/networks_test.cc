@@ -44,6 +44,18 @@ void CheckGradient(const json& expected, const std::vector<float>& actual) {
               tolerance * static_cast<double>(actual.size()));
 }
 
+// Running statistics after one batch from (0, 1).
+void CheckStatistics(const json& expected, const Model& model, const TensorSet& statistics) {
+  for (size_t i = 0; i < expected.size(); ++i) {
+    const Buffer& buffer = model.buffers[i];
+    for (size_t c = 0; c < statistics[i].size(); ++c) {
+      const double now =
+          (1 - buffer.momentum) * buffer.initial + buffer.momentum * statistics[i][c];
+      EXPECT_NEAR(now, expected[i][c].get<double>(), 1e-5) << buffer.name;
+    }
+  }
+}
+
 void CheckCase(const json& expected) {
   const Model model = MakeModel(expected["model"]);
   Samples samples(model, kRows, 0, 0);
@@ -51,8 +63,9 @@ void CheckCase(const json& expected) {
   for (int64_t row = 0; row < kRows; ++row) samples.labels[row] = row % 3;
   TensorSet weights = MakeZeros(model);
   for (size_t i = 0; i < weights.size(); ++i) Fill(i + 1, weights[i]);
+  const TensorSet buffers = MakeInitialBuffers(model);
   TensorSet gradients = MakeZeros(model);
-  auto backend = MakeOneDnnBackend(model, weights, Spans(gradients), 2);
+  auto backend = MakeOneDnnBackend(model, weights, buffers, Spans(gradients), 2);
   ASSERT_TRUE(backend.ok()) << backend.status();
   const auto result = TrainStep(**backend, samples.All(), [](size_t) { return absl::OkStatus(); });
   ASSERT_TRUE(result.ok()) << result.status();
@@ -62,6 +75,9 @@ void CheckCase(const json& expected) {
     SCOPED_TRACE(model.parameters[i].name);
     CheckGradient(expected["gradients"][i], gradients[i]);
   }
+  const auto network = (*backend)->Compile(kRows, NetworkUse::kTraining);
+  ASSERT_TRUE(network.ok());
+  CheckStatistics(expected["running"], model, (*network)->statistics());
 }
 
 TEST(NetworksTest, LossesAndGradientsArePyTorchs) {

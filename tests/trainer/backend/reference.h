@@ -152,6 +152,35 @@ inline double SoftmaxLossOf(const Values& logits, int64_t label) {
   return std::log(sum) - logits[label];
 }
 
+// Normalises each channel by its mean and variance over the valid rows.
+inline void NormalizeBatch(const Model& model, const Layer& layer,
+                           const std::vector<Values>& parameters, const std::vector<uint8_t>& valid,
+                           const std::vector<Values>& in, std::vector<Values>& out) {
+  const Shape& shape = model.values[layer.output].shape;
+  const auto channels = static_cast<size_t>(shape[shape.rank() - 1]);
+  out = in;
+  for (size_t c = 0; c < channels; ++c) {
+    double sum = 0;
+    double squares = 0;
+    double count = 0;
+    for (size_t row = 0; row < in.size(); ++row) {
+      for (size_t i = c; valid[row] != 0 && i < in[row].size(); i += channels, ++count) {
+        sum += in[row][i];
+        squares += in[row][i] * in[row][i];
+      }
+    }
+    const double mean = sum / count;
+    const double epsilon = std::get<Normalization>(layer.attributes).epsilon;
+    const double deviation = std::sqrt(squares / count - mean * mean + epsilon);
+    for (Values& row : out) {
+      for (size_t i = c; i < row.size(); i += channels) {
+        row[i] =
+            (row[i] - mean) / deviation * parameters[layer.weights][c] + parameters[layer.bias][c];
+      }
+    }
+  }
+}
+
 // All values of a model, for each row.
 inline std::vector<std::vector<Values>> ReferenceForward(const Model& model,
                                                          const std::vector<Values>& parameters,
@@ -164,6 +193,11 @@ inline std::vector<std::vector<Values>> ReferenceForward(const Model& model,
     values[model.inputs[0].value][row].assign(begin, begin + row_values);
   }
   for (const Layer& layer : model.layers) {
+    if (layer.kind == LayerKind::kBatchNorm) {
+      NormalizeBatch(model, layer, parameters, samples.valid, values[layer.inputs[0]],
+                     values[layer.output]);
+      continue;
+    }
     for (size_t row = 0; row < rows; ++row) {
       ReferenceRow reference{model, layer, parameters, {}};
       for (const int input : layer.inputs) reference.inputs.push_back(values[input][row]);

@@ -69,6 +69,9 @@ struct Samples {
   std::vector<uint8_t> valid;
 };
 
+// The buffers of models without a batch norm.
+inline const TensorSet kNoBuffers;
+
 inline std::vector<std::span<float>> Spans(TensorSet& tensors) {
   return {tensors.begin(), tensors.end()};
 }

@@ -38,7 +38,8 @@ absl::Status TrainRank(collectives::Communicator& communicator, const Model& mod
   for (size_t i = 0; i < count; ++i)
     gradients.push_back(reducer->gradient(count - 1 - i).as<float>());
   trained.weights = MakeInitialWeights(model, 11);
-  MILLRACE_ASSIGN_OR_RETURN(auto backend, MakeOneDnnBackend(model, trained.weights, gradients, 1));
+  MILLRACE_ASSIGN_OR_RETURN(auto backend,
+                            MakeOneDnnBackend(model, trained.weights, kNoBuffers, gradients, 1));
   for (int step = 0; step < 10; ++step) {
     const Samples samples(model, 16, step == 9 ? 9 : 0, 100 + step);
     const int64_t begin = communicator.rank() * 16 / communicator.size();
@@ -105,7 +106,7 @@ TEST(ParallelTest, TheLossFalls) {
   const Samples samples(model, 32, 0, 1);
   TensorSet weights = MakeInitialWeights(model, 1);
   TensorSet gradients = MakeZeros(model);
-  auto backend = MakeOneDnnBackend(model, weights, Spans(gradients), 2);
+  auto backend = MakeOneDnnBackend(model, weights, kNoBuffers, Spans(gradients), 2);
   ASSERT_TRUE(backend.ok());
   double first = 0;
   double last = 0;

@@ -61,10 +61,11 @@ std::string IsaName() {
 
 class OneDnnBackend : public Backend {
  public:
-  OneDnnBackend(const Model& model, const TensorSet& weights,
+  OneDnnBackend(const Model& model, const TensorSet& weights, const TensorSet& buffers,
                 std::vector<std::span<float>> gradients, int threads)
       : model_(model),
         weights_(weights),
+        buffers_(buffers),
         gradients_(std::move(gradients)),
         threads_(threads),
         engine_(dnnl::engine::kind::cpu, 0) {}
@@ -79,6 +80,7 @@ class OneDnnBackend : public Backend {
 
   const Model model_;
   const TensorSet& weights_;
+  const TensorSet& buffers_;
   const std::vector<std::span<float>> gradients_;
   const int threads_;
   const dnnl::engine engine_;
@@ -91,32 +93,38 @@ Network* OneDnnBackend::NetworkOf(int64_t rows, NetworkUse use) {
   if (network == nullptr) {
     std::span<const std::span<float>> gradients;
     if (use == NetworkUse::kTraining) gradients = gradients_;
-    network = std::make_unique<OneDnnNetwork>(model_, weights_, gradients, rows, threads_, engine_);
+    network = std::make_unique<OneDnnNetwork>(NetworkTensors{model_, weights_, buffers_, gradients},
+                                              rows, threads_, engine_);
   }
   return network.get();
 }
 
-absl::Status CheckTensors(const Model& model, const TensorSet& weights,
+absl::Status CheckTensors(const Model& model, const TensorSet& weights, const TensorSet& buffers,
                           const std::vector<std::span<float>>& gradients) {
   bool fits = weights.size() == model.parameters.size() && gradients.size() == weights.size();
   for (size_t i = 0; fits && i < weights.size(); ++i) {
     const auto elements = static_cast<size_t>(model.parameters[i].shape.num_elements());
     fits = weights[i].size() == elements && gradients[i].size() == elements;
   }
+  fits = fits && buffers.size() == model.buffers.size();
+  for (size_t i = 0; fits && i < buffers.size(); ++i) {
+    fits = static_cast<int64_t>(buffers[i].size()) == model.buffers[i].shape.num_elements();
+  }
   if (fits) return absl::OkStatus();
-  return absl::InvalidArgumentError("weights and gradients do not fit the model");
+  return absl::InvalidArgumentError("weights, buffers and gradients do not fit the model");
 }
 
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Backend>> MakeOneDnnBackend(const Model& model,
                                                            const TensorSet& weights,
+                                                           const TensorSet& buffers,
                                                            std::vector<std::span<float>> gradients,
                                                            int threads) {
-  MILLRACE_RETURN_IF_ERROR(CheckTensors(model, weights, gradients));
+  MILLRACE_RETURN_IF_ERROR(CheckTensors(model, weights, buffers, gradients));
   if (threads < 1) return absl::InvalidArgumentError("threads must be 1 or more");
   return Guarded([&]() -> absl::StatusOr<std::unique_ptr<Backend>> {
-    return std::make_unique<OneDnnBackend>(model, weights, std::move(gradients), threads);
+    return std::make_unique<OneDnnBackend>(model, weights, buffers, std::move(gradients), threads);
   });
 }
 

@@ -18,6 +18,7 @@ constexpr CompileRow kRows[] = {
     {LayerKind::kAveragePool, CompilePool},
     {LayerKind::kGlobalAveragePool, CompileGlobalAveragePool},
     {LayerKind::kFullyConnected, CompileFullyConnected},
+    {LayerKind::kBatchNorm, CompileBatchNorm},
     {LayerKind::kAdd, CompileAdd},
     {LayerKind::kMultiply, CompileMultiply},
     {LayerKind::kConcat, CompileConcat},
@@ -50,7 +51,7 @@ void CompileLayer(LayerCompiler& compiler) {
 }
 
 LayerCompiler::LayerCompiler(NetworkParts& parts, size_t layer, CompiledLayer& out_in)
-    : out(out_in), parts_(parts), index_(layer), layer_(parts.model.layers[layer]) {}
+    : out(out_in), parts_(parts), index_(layer), layer_(parts.tensors.model.layers[layer]) {}
 
 const memory& LayerCompiler::source(size_t slot) const {
   return parts_.values.data(layer_.inputs[slot]);
@@ -76,11 +77,11 @@ memory LayerCompiler::Flattened(const memory& memory) {
 }
 
 memory LayerCompiler::Parameter(int parameter, const memory::dims& dims) const {
-  return Wrap(parts_.weights[parameter].data(), dims, engine());
+  return Wrap(Weights(parameter).data(), dims, engine());
 }
 
 memory LayerCompiler::ParameterGradient(int parameter, const memory::dims& dims) const {
-  return Wrap(parts_.gradients[parameter].data(), dims, engine());
+  return Wrap(Gradient(parameter).data(), dims, engine());
 }
 
 memory LayerCompiler::Reordered(const memory& plain, const memory::desc& wanted,

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "trainer/backend/backend.h"
 #include "trainer/backend/onednn/operations.h"
 #include "trainer/backend/onednn/value_memory.h"
 #include "trainer/model/model.h"
@@ -13,15 +14,21 @@
 
 namespace millrace::trainer {
 
-// The parts of a network that all of its layers share.
-struct NetworkParts {
+// A model and its tensors, which a network borrows.
+struct NetworkTensors {
   const Model& model;
   const TensorSet& weights;
+  const TensorSet& buffers;
   std::span<const std::span<float>> gradients;  // of the parameters; empty: no training
+};
+
+// The parts of a network that all of its layers share.
+struct NetworkParts {
+  const NetworkTensors& tensors;
   const dnnl::engine& engine;
   ValueMemory& values;
-
-  bool is_training() const { return !gradients.empty(); }
+  TensorSet& statistics;  // of the last batch, for each buffer
+  const StepInput& step;  // of the last batch
 };
 
 // Turns one layer into operations. A layer's compile function reads its tensors here, and adds to
@@ -33,7 +40,7 @@ class LayerCompiler {
 
   const Layer& layer() const { return layer_; }
   const dnnl::engine& engine() const { return parts_.engine; }
-  bool is_training() const { return parts_.is_training(); }
+  bool is_training() const { return !parts_.tensors.gradients.empty(); }
   dnnl::prop_kind forward_kind() const {
     return is_training() ? dnnl::prop_kind::forward_training : dnnl::prop_kind::forward_inference;
   }
@@ -53,6 +60,15 @@ class LayerCompiler {
   }
   // The memory as [rows, values], sharing its bytes.
   dnnl::memory Flattened(const dnnl::memory& memory);
+
+  const Shape& source_shape() const { return model().values[layer_.inputs[0]].shape; }
+  // The elements of a parameter, a buffer, and the statistics that a buffer follows.
+  std::span<const float> Weights(int parameter) const { return parts_.tensors.weights[parameter]; }
+  std::span<float> Gradient(int parameter) const { return parts_.tensors.gradients[parameter]; }
+  std::span<const float> Buffer(int buffer) const { return parts_.tensors.buffers[buffer]; }
+  std::span<float> Statistics(int buffer) const { return parts_.statistics[buffer]; }
+  // The batch that the operations run on.
+  const StepInput& step() const { return parts_.step; }
 
   // The memory of a parameter, and of its gradient, as [dims] in plain layout.
   dnnl::memory Parameter(int parameter, const dnnl::memory::dims& dims) const;
@@ -74,6 +90,8 @@ class LayerCompiler {
   CompiledLayer& out;
 
  private:
+  const Model& model() const { return parts_.tensors.model; }
+
   NetworkParts& parts_;
   const size_t index_;
   const Layer& layer_;
@@ -96,6 +114,7 @@ void CompileConvolution(LayerCompiler& compiler);
 void CompilePool(LayerCompiler& compiler);
 void CompileGlobalAveragePool(LayerCompiler& compiler);
 void CompileFullyConnected(LayerCompiler& compiler);
+void CompileBatchNorm(LayerCompiler& compiler);
 void CompileAdd(LayerCompiler& compiler);
 void CompileMultiply(LayerCompiler& compiler);
 void CompileConcat(LayerCompiler& compiler);

@@ -6,7 +6,6 @@
 #include "base/status.h"
 #include "trainer/backend/loss.h"
 #include "trainer/backend/onednn/guarded.h"
-#include "trainer/backend/onednn/layer_compiler.h"
 
 // oneDNN's threads are libgomp's; its header belongs to the compiler, so the one function is
 // declared here. The setting counts for the calling thread.
@@ -14,17 +13,17 @@ extern "C" void omp_set_num_threads(int threads);
 
 namespace millrace::trainer {
 
-OneDnnNetwork::OneDnnNetwork(const Model& model, const TensorSet& weights,
-                             std::span<const std::span<float>> gradients, int64_t rows, int threads,
+OneDnnNetwork::OneDnnNetwork(const NetworkTensors& tensors, int64_t rows, int threads,
                              const dnnl::engine& engine)
-    : model_(model),
-      is_training_(!gradients.empty()),
+    : model_(tensors.model),
+      is_training_(!tensors.gradients.empty()),
       threads_(threads),
       stream_(engine),
-      values_(model, rows, is_training_, engine),
-      layers_(model.layers.size()) {
+      values_(model_, rows, is_training_, engine),
+      statistics_(MakeInitialBuffers(model_)),
+      layers_(model_.layers.size()) {
   omp_set_num_threads(threads_);
-  NetworkParts parts{model, weights, gradients, engine, values_};
+  NetworkParts parts{tensors, engine, values_, statistics_, step_};
   for (size_t i = 0; i < layers_.size(); ++i) {
     LayerCompiler compiler(parts, i, layers_[i]);
     CompileLayer(compiler);
@@ -42,6 +41,7 @@ absl::Status OneDnnNetwork::Backward(const GradientReady& ready) {
 absl::StatusOr<StepResult> OneDnnNetwork::DoForward(const StepInput& input) {
   MILLRACE_RETURN_IF_ERROR(CheckStepInput(model_, input));
   omp_set_num_threads(threads_);
+  step_ = input;
   for (size_t i = 0; i < input.inputs.size(); ++i) values_.SetInput(i, input.inputs[i].data);
   for (const CompiledLayer& layer : layers_) layer.forward.Run(stream_);
   stream_.wait();

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "trainer/backend/backend.h"
+#include "trainer/backend/onednn/layer_compiler.h"
 #include "trainer/backend/onednn/operations.h"
 #include "trainer/backend/onednn/value_memory.h"
 
@@ -14,14 +15,13 @@ namespace millrace::trainer {
 // A model as oneDNN primitives for one number of rows.
 class OneDnnNetwork final : public Network {
  public:
-  // All borrowed arguments outlive it; `gradients` empty: forward only. It computes with `threads`
-  // threads. May throw dnnl::error.
-  OneDnnNetwork(const Model& model, const TensorSet& weights,
-                std::span<const std::span<float>> gradients, int64_t rows, int threads,
+  // The tensors outlive it. It computes with `threads` threads. May throw dnnl::error.
+  OneDnnNetwork(const NetworkTensors& tensors, int64_t rows, int threads,
                 const dnnl::engine& engine);
 
   absl::StatusOr<StepResult> Forward(const StepInput& input) override;
   absl::Status Backward(const GradientReady& ready) override;
+  const TensorSet& statistics() const override { return statistics_; }
 
  private:
   absl::StatusOr<StepResult> DoForward(const StepInput& input);
@@ -34,6 +34,8 @@ class OneDnnNetwork final : public Network {
   const int threads_;
   dnnl::stream stream_;
   ValueMemory values_;
+  TensorSet statistics_;
+  StepInput step_;  // of the last Forward
   std::vector<CompiledLayer> layers_;
 };
 

@@ -9,6 +9,7 @@ namespace millrace::trainer {
 
 LayerFamily WindowLayers();      // convolutions and pools
 LayerFamily ProductLayers();     // fully connected
+LayerFamily NormLayers();        // normalisation
 LayerFamily JoinLayers();        // several inputs as one, and other shapes
 LayerFamily ActivationLayers();  // functions of one element
 

@@ -25,7 +25,7 @@ absl::Status AddWeights(NewLayer& layer, const Shape& weights, int64_t fan_in, i
   layer.parameters.push_back({"weights", weights, fan_in, false});
   if (!has_bias) return absl::OkStatus();
   layer.layer.bias = static_cast<int>(layer.parameters.size());
-  layer.parameters.push_back({"bias", Shape{outputs}, fan_in, true});
+  layer.parameters.push_back({"bias", Shape{outputs}, fan_in, true, Initial::kZeros});
   return absl::OkStatus();
 }
 

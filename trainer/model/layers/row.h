@@ -26,6 +26,7 @@ struct NewLayer {
   Layer layer;                // its kind and attributes are set by the rule
   Shape output;
   std::vector<Parameter> parameters;  // their names are without the layer's: "weights"
+  std::vector<Buffer> buffers;        // likewise
 };
 
 struct LayerRow {

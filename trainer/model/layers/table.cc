@@ -7,7 +7,7 @@
 namespace millrace::trainer {
 
 std::span<const LayerFamily> LayerFamilies() {
-  static const std::array kFamilies = {WindowLayers(), ProductLayers(), JoinLayers(),
+  static const std::array kFamilies = {WindowLayers(), ProductLayers(), NormLayers(), JoinLayers(),
                                        ActivationLayers()};
   return kFamilies;
 }

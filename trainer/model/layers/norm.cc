@@ -1,0 +1,43 @@
+#include <array>
+
+#include "absl/strings/str_cat.h"
+#include "trainer/model/layers/families.h"
+
+namespace millrace::trainer {
+namespace {
+
+absl::Status BuildBatchNorm(NewLayer& layer) {
+  const BatchNorm& spec = layer.spec.batch_norm();
+  const double momentum = spec.has_momentum() ? spec.momentum() : 0.1;
+  const double epsilon = spec.has_epsilon() ? spec.epsilon() : 1e-5;
+  if (!(momentum >= 0 && momentum <= 1)) {
+    return BadLayer(absl::StrCat("momentum ", momentum, " is not from 0 to 1"));
+  }
+  if (!(epsilon > 0 && epsilon <= 1)) {
+    return BadLayer(absl::StrCat("epsilon ", epsilon, " is not over 0 and at most 1"));
+  }
+  const Shape& input = layer.inputs[0];
+  const Shape channels = {input[input.rank() - 1]};
+  layer.layer.kind = LayerKind::kBatchNorm;
+  layer.layer.attributes = Normalization{momentum, epsilon};
+  layer.layer.weights = 0;
+  layer.layer.bias = 1;
+  layer.layer.mean = 0;
+  layer.layer.variance = 1;
+  layer.output = input;
+  layer.parameters.push_back(
+      {"weights", channels, 1, false, spec.zero_weights() ? Initial::kZeros : Initial::kOnes});
+  layer.parameters.push_back({"bias", channels, 1, true, Initial::kZeros});
+  layer.buffers.push_back({"running_mean", channels, momentum, 0});
+  layer.buffers.push_back({"running_var", channels, momentum, 1});
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+LayerFamily NormLayers() {
+  static constexpr std::array kRows = {LayerRow{LayerSpec::kBatchNorm, "bn", BuildBatchNorm}};
+  return kRows;
+}
+
+}  // namespace millrace::trainer
