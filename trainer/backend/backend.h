@@ -21,7 +21,7 @@ namespace millrace::trainer {
 // The input of one step of one rank. All fields borrow.
 struct StepInput {
   std::vector<ConstTensorView> inputs;   // for each input of the model: [rows, ...shape]
-  std::vector<ConstTensorView> targets;  // for each loss: int64 or int32 [rows]
+  std::vector<ConstTensorView> targets;  // for each loss; Loss::Accepts says which
   std::span<const uint8_t> valid;        // one byte per row; 0: padding, which counts for nothing
   int64_t global_valid_rows = 0;         // over all ranks: the divisor of the loss
   std::span<const SampleId> ids;         // the samples in the rows, for messages; may be empty
@@ -31,8 +31,13 @@ struct StepInput {
 
 // Sums over the valid rows of this rank.
 struct StepResult {
-  double loss_sum = 0;  // sum of -log softmax(logits)[label]
-  int64_t correct = 0;  // the largest logit is the label's (the first of equals)
+  double loss_sum = 0;  // of all losses, by weight
+
+  // Of the first loss.
+  int64_t correct = 0;   // the largest logit is the label's (the first of equals); or all values
+                         // are on the target's side
+  int64_t in_top5 = 0;   // the label's logit is one of the five largest
+  double error_sum = 0;  // mean of |output - target|
   int64_t valid = 0;
 };
 
@@ -60,6 +65,10 @@ class Network {
   // The statistics of the valid rows of the last Forward, one tensor for each buffer of the model.
   // REQUIRES: the network is compiled for training.
   virtual const TensorSet& statistics() const = 0;
+
+  // The name of the first layer whose result in the last Forward has values that are infinite or
+  // NaN, to explain a loss that is; empty: there is none.
+  virtual std::string FirstNonFinite() const = 0;
 };
 
 enum class NetworkUse { kTraining, kEvaluation };

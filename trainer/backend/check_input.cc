@@ -18,32 +18,29 @@ absl::Status BadRow(const StepInput& input, int64_t row, const std::string& text
   return absl::InvalidArgumentError(absl::StrCat("row ", row, ": ", text));
 }
 
-absl::Status CheckTensor(const ModelInput& input, const ConstTensorView& tensor,
-                         const Shape& wanted) {
-  if (tensor.dtype == DType::kF32 && tensor.shape == wanted) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("'", input.field, "' is ", std::string(Name(tensor.dtype)), " ",
-                   tensor.shape.ToString(), "; the model wants float32 ", wanted.ToString()));
+absl::Status BadField(const std::string& field, const ConstTensorView& tensor,
+                      const std::string& wanted, int64_t rows) {
+  return absl::InvalidArgumentError(absl::StrCat(
+      "'", field, "' is ", std::string(Name(tensor.dtype)), " ", tensor.shape.ToString(),
+      "; the model wants ", wanted, " for each of ", rows, " rows"));
 }
 
 absl::Status CheckLabels(const Loss& loss, const ConstTensorView& labels, const StepInput& input) {
-  const auto rows = static_cast<int64_t>(input.valid.size());
-  const bool integer = labels.dtype == DType::kI64 || labels.dtype == DType::kI32;
-  if (!integer || labels.shape.num_elements() != rows) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "'", loss.target, "' is ", std::string(Name(labels.dtype)), " ", labels.shape.ToString(),
-        "; the model wants an integer for each of ", rows, " rows"));
-  }
-  for (int64_t row = 0; row < rows; ++row) {
+  for (size_t row = 0; row < input.valid.size(); ++row) {
     if (input.valid[row] == 0) continue;
-    const int64_t label = LabelAt(labels, row);
-    if (label < 0 || label >= loss.classes) {
-      return BadRow(input, row,
-                    absl::StrCat("'", loss.target, "' is ", label, ", the model has classes 0-",
-                                 loss.classes - 1));
-    }
+    const int64_t label = LabelAt(labels, static_cast<int64_t>(row));
+    if (label >= 0 && label < loss.num_labels()) continue;
+    return BadRow(input, static_cast<int64_t>(row),
+                  absl::StrCat("'", loss.target, "' is ", label, ", the model has classes 0-",
+                               loss.num_labels() - 1));
   }
   return absl::OkStatus();
+}
+
+// The shape of one of `rows` rows; an impossible one if there are not as many.
+Shape RowShape(const Shape& shape, int64_t rows) {
+  if (shape.rank() == 0 || shape[0] != rows) return {Shape::kUnknown};
+  return Shape(shape.extents().subspan(1));
 }
 
 }  // namespace
@@ -55,11 +52,21 @@ absl::Status CheckStepInput(const Model& model, const StepInput& input) {
     return absl::InvalidArgumentError("the batch does not have the fields of the model");
   }
   for (size_t i = 0; i < input.inputs.size(); ++i) {
-    MILLRACE_RETURN_IF_ERROR(
-        CheckTensor(model.inputs[i], input.inputs[i], model.input_shape(i).Prepend(rows)));
+    const ConstTensorView& tensor = input.inputs[i];
+    const ModelInput& wanted = model.inputs[i];
+    const Shape& shape = model.input_shape(i);
+    if (tensor.dtype == wanted.dtype && RowShape(tensor.shape, rows) == shape) continue;
+    return BadField(wanted.field, tensor,
+                    absl::StrCat(std::string(Name(wanted.dtype)), " ", shape.ToString()), rows);
   }
   for (size_t i = 0; i < input.targets.size(); ++i) {
-    MILLRACE_RETURN_IF_ERROR(CheckLabels(model.losses[i], input.targets[i], input));
+    const ConstTensorView& target = input.targets[i];
+    const Loss& loss = model.losses[i];
+    if (!loss.Accepts(target.dtype, RowShape(target.shape, rows))) {
+      return BadField(loss.target, target, loss.WantedTarget(), rows);
+    }
+    if (target.dtype == DType::kF32) continue;
+    MILLRACE_RETURN_IF_ERROR(CheckLabels(loss, target, input));
   }
   return absl::OkStatus();
 }

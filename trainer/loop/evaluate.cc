@@ -50,6 +50,8 @@ absl::StatusOr<Evaluation> EvaluateOwnPart(Session& session,
     MILLRACE_ASSIGN_OR_RETURN(const StepResult result,
                               network->Forward(InputOf(session.model, *pipeline, *batch)));
     part.correct += result.correct;
+    part.in_top5 += result.in_top5;
+    part.error_sum += result.error_sum;
     part.total += result.valid;
     part.loss_sum += result.loss_sum;
     progress.Enter(step, -1, collectives::Phase::kReading);
@@ -79,11 +81,15 @@ absl::StatusOr<Evaluation> Evaluate(Session& session, collectives::Communicator&
   const Waiting waiting(&progress, step);
   MILLRACE_RETURN_IF_ERROR(
       AgreeOnStatus(communicator, Annotate(part.status(), session.job.eval_path)));
-  std::array<int64_t, 2> counts = {part->correct, part->total};
+  std::array<int64_t, 3> counts = {part->correct, part->total, part->in_top5};
+  std::array<double, 2> sums = {part->loss_sum, part->error_sum};
   MILLRACE_RETURN_IF_ERROR(SumOverRanks(communicator, std::span<int64_t>(counts)));
-  MILLRACE_RETURN_IF_ERROR(SumOverRanks(communicator, std::span<double>(&part->loss_sum, 1)));
+  MILLRACE_RETURN_IF_ERROR(SumOverRanks(communicator, std::span<double>(sums)));
   part->correct = counts[0];
   part->total = counts[1];
+  part->in_top5 = counts[2];
+  part->loss_sum = sums[0];
+  part->error_sum = sums[1];
   return part;
 }
 

@@ -58,6 +58,7 @@ struct RunningStep {
   std::string resume_token;  // of its last batch
   RunLog::Step counted;
   BatchStatistics statistics;
+  std::string bad_layer;  // the first with values that are not finite, if the loss is not
 };
 
 class Loop {
@@ -226,6 +227,7 @@ absl::Status Loop::Compute(const pipeline::Batch& batch, RunningStep& step) {
   step.counted.rows += rows;
   step.counted.loss_sum += result.loss_sum;
   step.statistics.Add(network->statistics(), result.valid);
+  if (!std::isfinite(result.loss_sum)) step.bad_layer = network->FirstNonFinite();
   step.resume_token = batch.resume_token();
   return absl::OkStatus();
 }
@@ -254,7 +256,7 @@ absl::Status Loop::Update(size_t i) {
   if (state.step % session_.steps.steps_per_epoch == 0) ++state.epoch;
   step.counted.seconds += SecondsSince(start);
   log_.AddStep(step.counted, outcome);
-  saver_.NoteLoss(log_.last_loss());
+  saver_.NoteLoss(log_.last_loss(), step.bad_layer);
   MILLRACE_RETURN_IF_ERROR(CountSkips(outcome.skip));
   return AfterStep();
 }

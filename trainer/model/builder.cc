@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
+#include "trainer/model/layers/losses.h"
 #include "trainer/model/layers/table.h"
 #include "trainer/model/model.h"
 #include "trainer/model/model.pb.h"
@@ -16,7 +17,7 @@ namespace {
 
 std::string_view PrefixOf(LayerSpec::KindCase kind) {
   if (kind == LayerSpec::kInputLayer) return "input";
-  if (kind == LayerSpec::kSoftmaxCrossEntropy) return "loss";
+  if (IsLoss(kind)) return "loss";
   const LayerRow* const row = FindRow(kind);
   return row != nullptr ? row->prefix : "layer";
 }
@@ -36,7 +37,7 @@ class Builder {
   absl::Status Add(const LayerSpec& spec);
   absl::Status AddInput(const InputLayer& spec);
   absl::Status AddLayer(const LayerRow& row, const LayerSpec& spec, std::vector<int> inputs);
-  absl::Status AddLoss(const SoftmaxCrossEntropy& spec, const std::vector<int>& inputs);
+  absl::Status AddLoss(const LayerSpec& spec, const std::vector<int>& inputs);
   // The values that a layer reads.
   absl::StatusOr<std::vector<int>> Resolve(const LayerSpec& spec);
   absl::StatusOr<int> Find(const std::string& name);
@@ -89,12 +90,12 @@ absl::Status Builder::Add(const LayerSpec& spec) {
     return AddInput(spec.input_layer());
   }
   const LayerRow* const row = FindRow(spec.kind_case());
-  const bool is_loss = spec.kind_case() == LayerSpec::kSoftmaxCrossEntropy;
+  const bool is_loss = IsLoss(spec.kind_case());
   if (row == nullptr && !is_loss) {
     return BadLayer("it has no kind (convolution, pool, relu, fully_connected, ...)");
   }
   MILLRACE_ASSIGN_OR_RETURN(std::vector<int> inputs, Resolve(spec));
-  if (is_loss) return AddLoss(spec.softmax_cross_entropy(), inputs);
+  if (is_loss) return AddLoss(spec, inputs);
   return AddLayer(*row, spec, std::move(inputs));
 }
 
@@ -182,18 +183,11 @@ absl::Status Builder::AddLayer(const LayerRow& row, const LayerSpec& spec,
   return absl::OkStatus();
 }
 
-absl::Status Builder::AddLoss(const SoftmaxCrossEntropy& spec, const std::vector<int>& inputs) {
-  const Shape& input = model_.values[inputs[0]].shape;
+absl::Status Builder::AddLoss(const LayerSpec& spec, const std::vector<int>& inputs) {
   if (inputs.size() > 1) return BadLayer("a loss reads one layer");
-  if (input.rank() != 1 || input[0] < 2) {
-    return BadLayer(absl::StrCat("it wants one value per class, at least two; its input is ",
-                                 input.ToString()));
-  }
-  Loss loss;
+  MILLRACE_ASSIGN_OR_RETURN(Loss loss, BuildLoss(spec, model_.values[inputs[0]].shape));
   loss.name = name();
   loss.input = inputs[0];
-  loss.target = spec.label().empty() ? "label" : spec.label();
-  loss.classes = input[0];
   model_.losses.push_back(std::move(loss));
   return absl::OkStatus();
 }

@@ -2,8 +2,6 @@
 
 #include <xxhash.h>
 
-#include <string_view>
-
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
 #include "pipeline/text_proto.h"
@@ -12,16 +10,9 @@
 namespace millrace::trainer {
 namespace {
 
-absl::Status CheckField(const Schema& schema, const std::string& name, bool dtype_ok(DType),
-                        std::string_view wanted_dtype, const Shape& shape) {
-  const std::string wanted =
-      absl::StrCat("the model wants a field '", name, "' of ", ToAbsl(wanted_dtype), " ",
-                   shape.ToString(), "; the pipeline makes {", schema.ToString(), "}");
-  const Field* field = schema.Find(name);
-  if (field == nullptr || !dtype_ok(field->dtype) || !(field->shape == shape)) {
-    return absl::InvalidArgumentError(wanted);
-  }
-  return absl::OkStatus();
+absl::Status NoField(const Schema& schema, const std::string& name, const std::string& wanted) {
+  return absl::InvalidArgumentError(absl::StrCat("the model wants a field '", name, "' of ", wanted,
+                                                 "; the pipeline makes {", schema.ToString(), "}"));
 }
 
 }  // namespace
@@ -47,9 +38,10 @@ std::string Model::ToText() const {
     }
     text += "\n";
   }
-  const bool is_last = losses.size() == 1 && losses[0].input + 1 == static_cast<int>(values.size());
   for (const Loss& loss : losses) {
-    if (!is_last) absl::StrAppend(&text, "loss of '", values[loss.input].name, "'\n");
+    const std::string line = loss.ToText(losses.size() == 1);
+    if (line.empty()) continue;
+    absl::StrAppend(&text, line, ", reads '", values[loss.input].name, "'\n");
   }
   return text;
 }
@@ -70,16 +62,17 @@ absl::StatusOr<Model> LoadModel(const std::string& path, const pipeline::Variabl
 }
 
 absl::Status CheckFields(const Model& model, const Schema& schema) {
-  for (size_t i = 0; i < model.inputs.size(); ++i) {
-    MILLRACE_RETURN_IF_ERROR(CheckField(
-        schema, model.inputs[i].field, [](DType dtype) { return dtype == DType::kF32; }, "float32",
-        model.input_shape(i)));
+  for (const ModelInput& input : model.inputs) {
+    const Shape& shape = model.values[input.value].shape;
+    const Field* const field = schema.Find(input.field);
+    if (field != nullptr && field->dtype == input.dtype && field->shape == shape) continue;
+    return NoField(schema, input.field,
+                   absl::StrCat(ToAbsl(Name(input.dtype)), " ", shape.ToString()));
   }
   for (const Loss& loss : model.losses) {
-    MILLRACE_RETURN_IF_ERROR(CheckField(
-        schema, loss.target,
-        [](DType dtype) { return dtype == DType::kI64 || dtype == DType::kI32; }, "int64 or int32",
-        Shape{}));
+    const Field* const field = schema.Find(loss.target);
+    if (field != nullptr && loss.Accepts(field->dtype, field->shape)) continue;
+    return NoField(schema, loss.target, loss.WantedTarget());
   }
   return absl::OkStatus();
 }

@@ -14,6 +14,7 @@
 #include "base/shape.h"
 #include "pipeline/plan.h"
 #include "trainer/model/layer.h"
+#include "trainer/model/loss.h"
 
 namespace millrace::trainer {
 
@@ -24,16 +25,6 @@ struct ModelInput {
   std::string field;
   DType dtype = DType::kF32;
   int value = -1;  // the value that it becomes
-};
-
-enum class LossKind { kSoftmaxCrossEntropy };
-
-struct Loss {
-  std::string name;
-  LossKind kind = LossKind::kSoftmaxCrossEntropy;
-  int input = -1;       // the value that it reads
-  std::string target;   // field of the batch
-  int64_t classes = 0;  // extent of the input
 };
 
 // A checked model: layers in an order in which each reads only values that exist, from the inputs

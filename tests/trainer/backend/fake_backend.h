@@ -64,6 +64,7 @@ class FakeBackend final : public Backend, public Network {
     return absl::OkStatus();
   }
   const TensorSet& statistics() const override { return statistics_; }
+  std::string FirstNonFinite() const override { return ""; }
   std::string Describe() const override { return "fake"; }
 
  private:

@@ -17,7 +17,7 @@ Model TwoClasses() {
 
 StepResult Softmax(std::span<const float> logits, const StepInput& input,
                    std::span<float> gradient) {
-  return SoftmaxCrossEntropyLoss(logits, 2, input.targets[0], input, gradient);
+  return ComputeLoss(TwoClasses().losses[0], logits, input.targets[0], input, gradient);
 }
 
 TEST(LossTest, MatchesNumbersByHand) {
@@ -69,6 +69,43 @@ TEST(LossTest, LargeLogitsDoNotOverflow) {
   std::vector<float> gradient(2);
   EXPECT_NEAR(Softmax(logits, samples.All(), gradient).loss_sum, 2e4, 1e-3);
   EXPECT_EQ(gradient[1], 1.0f);
+}
+
+using Counts = std::pair<int64_t, int64_t>;
+
+TEST(LossTest, TheFiveLargestAndThePlaceAmongEqualsAreCounted) {
+  const Model model = MakeModel(R"(layer { input_layer { shape: 2 } }
+    layer { fully_connected { outputs: 7 } } layer { softmax_cross_entropy {} })");
+  const auto count = [&](std::vector<float> logits, int64_t label) {
+    Samples samples(model, 1, 0, 1);
+    samples.labels = {label};
+    const StepInput input = samples.All();
+    const StepResult result = ComputeLoss(model.losses[0], logits, input.targets[0], input, {});
+    return std::pair(result.correct, result.in_top5);
+  };
+  EXPECT_EQ(count({1, 2, 3, 4, 5, 6, 7}, 6), Counts(1, 1));
+  EXPECT_EQ(count({1, 2, 3, 4, 5, 6, 7}, 2), Counts(0, 1));
+  EXPECT_EQ(count({1, 2, 3, 4, 5, 6, 7}, 1), Counts(0, 0));
+  EXPECT_EQ(count({3, 3, 3, 3, 3, 3, 3}, 4), Counts(0, 1));
+  EXPECT_EQ(count({3, 3, 3, 3, 3, 3, 3}, 5), Counts(0, 0));
+  const float nan = std::nanf("");
+  EXPECT_EQ(count({nan, nan, nan, nan, nan, nan, nan}, 0), Counts(0, 0));
+}
+
+TEST(LossTest, MetricsOfOtherLossesAreSidesAndErrors) {
+  const Model sides = MakeModel(R"(layer { input_layer { shape: 2 } }
+    layer { fully_connected { outputs: 2 } } layer { sigmoid_cross_entropy {} })");
+  const std::vector<float> output = {3, -1, 3, -1};
+  const std::vector<float> target = {1, 0, 1, 1};
+  Samples samples(sides, 2, 0, 1);
+  StepInput input = samples.All();
+  input.targets[0] = {target.data(), DType::kF32, Shape{2, 2}};
+  EXPECT_EQ(ComputeLoss(sides.losses[0], output, input.targets[0], input, {}).correct, 1);
+  const Model error = MakeModel(R"(layer { input_layer { shape: 2 } }
+    layer { fully_connected { outputs: 2 } } layer { mean_squared_error { weight: 0.5 } })");
+  const StepResult result = ComputeLoss(error.losses[0], output, input.targets[0], input, {});
+  EXPECT_DOUBLE_EQ(result.loss_sum, 0.5 * ((4 + 1) / 2.0 + (4 + 4) / 2.0));
+  EXPECT_DOUBLE_EQ(result.error_sum, 1.5 + 2);
 }
 
 TEST(LossTest, LabelOutsideTheClassesNamesTheSample) {

@@ -61,13 +61,17 @@ void CheckCase(const json& expected) {
   Samples samples(model, kRows, 0, 0);
   Fill(0, samples.images);
   for (int64_t row = 0; row < kRows; ++row) samples.labels[row] = row % 3;
+  StepInput input = samples.All();
+  const std::vector<float> target = expected["target"];
+  const Shape target_shape = model.losses[0].shape.Prepend(kRows);
+  if (!target.empty()) input.targets[0] = {target.data(), DType::kF32, target_shape};
   TensorSet weights = MakeZeros(model);
   for (size_t i = 0; i < weights.size(); ++i) Fill(i + 1, weights[i]);
   const TensorSet buffers = MakeInitialBuffers(model);
   TensorSet gradients = MakeZeros(model);
   auto backend = MakeOneDnnBackend(model, weights, buffers, Spans(gradients), 2);
   ASSERT_TRUE(backend.ok()) << backend.status();
-  const auto result = TrainStep(**backend, samples.All(), [](size_t) { return absl::OkStatus(); });
+  const auto result = TrainStep(**backend, input, [](size_t) { return absl::OkStatus(); });
   ASSERT_TRUE(result.ok()) << result.status();
   EXPECT_NEAR(result->loss_sum / kRows, expected["loss"].get<double>(), 1e-5);
   ASSERT_EQ(expected["gradients"].size(), gradients.size());

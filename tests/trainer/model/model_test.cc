@@ -37,7 +37,7 @@ TEST(ModelTest, ShapesAndParametersFollowTheLayers) {
   EXPECT_EQ(model.parameters[2].shape, Shape({4, 54}));
   EXPECT_EQ(model.num_parameters(), 6 * 27 + 6 + 4 * 54 + 4);
   ASSERT_EQ(model.losses.size(), 1u);
-  EXPECT_EQ(model.losses[0].classes, 4);
+  EXPECT_EQ(model.losses[0].classes(), 4);
   EXPECT_EQ(model.losses[0].target, "label");
   ASSERT_EQ(model.inputs.size(), 1u);
   EXPECT_EQ(model.inputs[0].field, "image");
@@ -95,7 +95,9 @@ TEST(ModelTest, ALayerMayBeReadByManyAndAModelMayHaveSeveralLosses) {
             "layer 'stem' fully connected to [4], kernel 0, stride 1, padding 0\n"
             "layer 'a' relu to [4], kernel 0, stride 1, padding 0\n"
             "layer 'b' relu to [4], kernel 0, stride 1, padding 0, reads 'stem'\n"
-            "loss of 'stem'\nloss of 'a'\nloss of 'b'\n");
+            "loss 'loss1' softmax cross-entropy, weight 1, reads 'stem'\n"
+            "loss 'loss2' softmax cross-entropy, weight 1, reads 'a'\n"
+            "loss 'loss3' softmax cross-entropy, weight 1, reads 'b'\n");
 }
 
 TEST(ModelTest, WhatAModelNeedsIsNamed) {
@@ -190,6 +192,37 @@ TEST(ModelTest, LayersThatDoNotFitTheirInputsNameTheShapes) {
   EXPECT_MESSAGE(error("layer { reshape { shape: [8, 24] } }"), kBad);
   EXPECT_MESSAGE(error("layer { reshape {} } layer { global_average_pool {} }"), kBad);
   EXPECT_MESSAGE(error("layer { leaky_relu { slope: nan } }"), kBad);
+}
+
+TEST(ModelTest, LossesOfEveryKindSayWhatTheyWant) {
+  const auto model = [](const std::string& layers) {
+    return MakeModel(
+        "layer { input_layer { shape: [2, 2, 3] } } "
+        "layer { convolution { filters: 3 kernel: 1 } } " +
+        layers);
+  };
+  const Model error = model("layer { mean_squared_error { target: \"y\" weight: 0.5 } }");
+  EXPECT_EQ(error.losses[0].WantedTarget(), "float32 [2, 2, 3]");
+  EXPECT_TRUE(error.losses[0].Accepts(DType::kF32, {2, 2, 3}));
+  EXPECT_FALSE(error.losses[0].Accepts(DType::kI64, {}));
+  EXPECT_NE(error.ToText().find("loss 'loss1' mean squared error, weight 0.5"), std::string::npos);
+  const Model one = model(
+      "layer { fully_connected { outputs: 1 } } "
+      "layer { sigmoid_cross_entropy {} }");
+  EXPECT_EQ(one.losses[0].WantedTarget(), "int64 or int32 [], or float32 [1]");
+  const Model soft = model(
+      "layer { fully_connected { outputs: 4 } } "
+      "layer { softmax_cross_entropy { label_smoothing: 0.1 } }");
+  EXPECT_TRUE(soft.losses[0].Accepts(DType::kF32, {4}));
+  EXPECT_FALSE(soft.losses[0].Accepts(DType::kF32, {}));
+  EXPECT_NE(soft.ToText().find("weight 1, smoothing 0.1"), std::string::npos);
+  const std::string fc = "layer { fully_connected { outputs: 4 } } ";
+  const auto kBad = absl::StatusCode::kInvalidArgument;
+  EXPECT_MESSAGE(ErrorOf(kInput + fc + "layer { softmax_cross_entropy { label_smoothing: 1 } }"),
+                 kBad);
+  EXPECT_MESSAGE(ErrorOf(kInput + fc + "layer { mean_absolute_error { weight: -1 } }"), kBad);
+  Schema schema({{"image", DType::kF32, {2, 2, 3}}, {"y", DType::kF32, {2, 3}}});
+  EXPECT_MESSAGE(CheckFields(error, schema), kBad);
 }
 
 TEST(ModelTest, FingerprintMovesWithWhatTheTensorsDependOn) {

@@ -4,6 +4,7 @@
 #include <google/protobuf/text_format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -39,7 +40,8 @@ struct Samples {
     RandomStream random(key);
     for (float& value : images) value = 2 * random.NextFloat() - 1;
     for (int64_t& label : labels)
-      label = static_cast<int64_t>(random.Below(model.losses[0].classes));
+      label =
+          static_cast<int64_t>(random.Below(std::max<int64_t>(1, model.losses[0].num_labels())));
     for (int64_t i = 0; i < padding; ++i) valid[rows - 1 - i] = 0;
   }
 

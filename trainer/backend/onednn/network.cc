@@ -1,6 +1,7 @@
 #include "trainer/backend/onednn/network.h"
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 
 #include "base/status.h"
@@ -48,7 +49,6 @@ absl::StatusOr<StepResult> OneDnnNetwork::DoForward(const StepInput& input) {
   return ComputeLosses(input);
 }
 
-// Counts of correct rows are those of the first loss.
 StepResult OneDnnNetwork::ComputeLosses(const StepInput& input) {
   StepResult result = ComputeLoss(0, input);
   for (size_t i = 1; i < model_.losses.size(); ++i) {
@@ -60,9 +60,9 @@ StepResult OneDnnNetwork::ComputeLosses(const StepInput& input) {
 // The first loss that reads a value writes the value's gradient, others add to it.
 StepResult OneDnnNetwork::ComputeLoss(size_t i, const StepInput& input) {
   const Loss& loss = model_.losses[i];
-  const std::span<const float> logits = ValueMemory::Floats(values_.data(loss.input));
+  const std::span<const float> output = ValueMemory::Floats(values_.data(loss.input));
   const auto compute = [&](std::span<float> gradient) {
-    return SoftmaxCrossEntropyLoss(logits, loss.classes, input.targets[i], input, gradient);
+    return millrace::trainer::ComputeLoss(loss, output, input.targets[i], input, gradient);
   };
   if (!is_training_) return compute({});
   const std::span<float> gradient = ValueMemory::Floats(values_.gradient(loss.input));
@@ -74,6 +74,16 @@ StepResult OneDnnNetwork::ComputeLoss(size_t i, const StepInput& input) {
   const StepResult result = compute(term);
   std::ranges::transform(gradient, term, gradient.begin(), std::plus<>());
   return result;
+}
+
+std::string OneDnnNetwork::FirstNonFinite() const {
+  for (size_t i = 0; i < model_.values.size(); ++i) {
+    const std::span<const float> values = ValueMemory::Floats(values_.data(static_cast<int>(i)));
+    if (!std::ranges::all_of(values, [](float v) { return std::isfinite(v); })) {
+      return model_.values[i].name;
+    }
+  }
+  return "";
 }
 
 absl::Status OneDnnNetwork::DoBackward(const GradientReady& ready) {

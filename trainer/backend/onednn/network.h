@@ -3,6 +3,7 @@
 
 #include <dnnl.hpp>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "trainer/backend/backend.h"
@@ -22,6 +23,7 @@ class OneDnnNetwork final : public Network {
   absl::StatusOr<StepResult> Forward(const StepInput& input) override;
   absl::Status Backward(const GradientReady& ready) override;
   const TensorSet& statistics() const override { return statistics_; }
+  std::string FirstNonFinite() const override;
 
  private:
   absl::StatusOr<StepResult> DoForward(const StepInput& input);
