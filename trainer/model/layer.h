@@ -79,11 +79,20 @@ struct Value {
   Shape shape;
 };
 
-// The first values of a parameter.
-enum class Initial {
-  kHeNormal,  // normal, deviation sqrt(2 / fan_in)
+enum class Distribution {
+  kHeNormal,       // normal, deviation sqrt(2 / fan)
+  kGlorotUniform,  // uniform in +-sqrt(6 / (fan_in + fan_out))
+  kNormal,
+  kTruncatedNormal,  // without values over two deviations
   kZeros,
   kOnes,
+};
+
+// The first values of a parameter.
+struct Initial {
+  Distribution distribution = Distribution::kHeNormal;
+  bool by_fan_out = false;  // true if the fan of kHeNormal is fan_out
+  double deviation = 0;     // of kNormal and kTruncatedNormal
 };
 
 // A trainable tensor: convolution weights are [filters, channels of a group, height, width], those
@@ -92,8 +101,9 @@ struct Parameter {
   std::string name;  // "conv1/weights"
   Shape shape;
   int64_t fan_in = 1;    // inputs that one output sums
+  int64_t fan_out = 1;   // outputs that one input reaches
   bool is_bias = false;  // true for the biases of a layer
-  Initial initial = Initial::kHeNormal;
+  Initial initial = {};
 };
 
 // A tensor that follows statistics of the batches, and is not trained: after each batch it is

@@ -2,6 +2,8 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <fstream>
 
@@ -249,6 +251,53 @@ TEST(ModelTest, WeightsAreHeNormalAndKeyedByNameAndSeed) {
   const Model deeper = MakeModel(kInput + std::string("layer { relu {} }") + fc + kLoss);
   EXPECT_EQ(MakeInitialWeights(deeper, 3)[0], weights[0]) << "another layer changes no weights";
   EXPECT_NE(MakeInitialWeights(model, 4)[0], weights[0]);
+}
+
+// Mean, deviation, and the largest magnitude.
+std::array<double, 3> Measure(const std::vector<float>& values) {
+  double sum = 0;
+  double squares = 0;
+  double largest = 0;
+  for (const float value : values) {
+    sum += value;
+    squares += static_cast<double>(value) * value;
+    largest = std::max<double>(largest, std::abs(value));
+  }
+  const auto count = static_cast<double>(values.size());
+  return {sum / count, std::sqrt(squares / count), largest};
+}
+
+TEST(ModelTest, InitialWeightsHaveTheirDistributions) {
+  const auto measure = [](const std::string& initial) {
+    const Model model = MakeModel(
+        kInput + ("layer { convolution { filters: 400 kernel: 4 initial { " + initial + " } } }") +
+        kLoss);  // 19,200 weights, fan_in 48, fan_out 6,400
+    return Measure(MakeInitialWeights(model, 3)[0]);
+  };
+  const auto [he_mean, he, he_largest] = measure("he_normal { fan_out: true }");
+  EXPECT_NEAR(he_mean, 0, 0.001);
+  EXPECT_NEAR(he, std::sqrt(2.0 / 6400), 0.0004);
+  const auto [glorot_mean, glorot, glorot_largest] = measure("glorot_uniform {}");
+  const double limit = std::sqrt(6.0 / 6448);
+  EXPECT_NEAR(glorot_mean, 0, 0.001);
+  EXPECT_NEAR(glorot, limit / std::sqrt(3.0), 0.0005);
+  EXPECT_NEAR(glorot_largest, limit, 0.0001);
+  const auto [mean, deviation, largest] = measure("normal { deviation: 0.5 }");
+  EXPECT_NEAR(mean, 0, 0.02);
+  EXPECT_NEAR(deviation, 0.5, 0.02);
+  EXPECT_GT(largest, 1.5);
+  const auto [cut_mean, cut, cut_largest] = measure("truncated_normal { deviation: 0.5 }");
+  EXPECT_NEAR(cut_mean, 0, 0.02);
+  EXPECT_NEAR(cut, 0.5 * 0.8796, 0.02);
+  EXPECT_LE(cut_largest, 1.0);
+  EXPECT_GT(cut_largest, 0.99);
+  EXPECT_EQ(measure("zeros {}")[2], 0);
+  EXPECT_EQ(measure("ones {}")[1], 1);
+  EXPECT_MESSAGE(ErrorOf(kInput +
+                         std::string("layer { fully_connected { outputs: 4 initial { "
+                                     "normal {} } } }") +
+                         kLoss),
+                 absl::StatusCode::kInvalidArgument);
 }
 
 TEST(ModelTest, FileErrorsNameLineAndColumn) {

@@ -1,4 +1,5 @@
 #include <array>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "trainer/model/layers/families.h"
@@ -25,9 +26,9 @@ absl::Status BuildBatchNorm(NewLayer& layer) {
   layer.layer.mean = 0;
   layer.layer.variance = 1;
   layer.output = input;
-  layer.parameters.push_back(
-      {"weights", channels, 1, false, spec.zero_weights() ? Initial::kZeros : Initial::kOnes});
-  layer.parameters.push_back({"bias", channels, 1, true, Initial::kZeros});
+  Parameter weights{"weights", channels};
+  weights.initial = {spec.zero_weights() ? Distribution::kZeros : Distribution::kOnes};
+  layer.parameters = {std::move(weights), MakeBias(channels[0])};
   layer.buffers.push_back({"running_mean", channels, momentum, 0});
   layer.buffers.push_back({"running_var", channels, momentum, 1});
   return absl::OkStatus();

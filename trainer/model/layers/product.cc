@@ -12,7 +12,7 @@ absl::Status BuildFullyConnected(NewLayer& layer) {
   if (!InRange(outputs, 1, kMaxExtent)) return BadLayer("outputs must be 1 or more");
   layer.layer.kind = LayerKind::kFullyConnected;
   layer.output = {outputs};
-  return AddWeights(layer, {outputs, inputs}, inputs, outputs, !spec.has_bias() || spec.bias());
+  return AddWeights(layer, {{outputs, inputs}, inputs, outputs, outputs}, spec);
 }
 
 }  // namespace

@@ -53,10 +53,28 @@ inline bool InRange(int64_t value, int64_t low, int64_t high) {
 // True if the tensor has no more than kMaxElements. REQUIRES: no extent is over kMaxExtent.
 bool IsBounded(const Shape& shape);
 
-// Adds weights, which sum `fan_in` inputs for each of `outputs` values, and biases if there are to
-// be any.
-absl::Status AddWeights(NewLayer& layer, const Shape& weights, int64_t fan_in, int64_t outputs,
-                        bool has_bias);
+// A bias for each of `outputs`.
+Parameter MakeBias(int64_t outputs);
+
+// The weights of a layer, and its biases: one for each of `outputs`.
+struct Weights {
+  Shape shape;
+  int64_t fan_in = 1;
+  int64_t fan_out = 1;
+  int64_t outputs = 1;
+};
+
+// Adds weights and, unless `spec` has none, biases. `spec` has the fields `bias` and `initial`.
+template <typename Spec>
+absl::Status AddWeights(NewLayer& layer, const Weights& weights, const Spec& spec);
+// The same, of these fields.
+absl::Status AddWeights(NewLayer& layer, const Weights& weights, bool has_bias,
+                        const Initializer& initial);
+
+template <typename Spec>
+absl::Status AddWeights(NewLayer& layer, const Weights& weights, const Spec& spec) {
+  return AddWeights(layer, weights, !spec.has_bias() || spec.bias(), spec.initial());
+}
 
 }  // namespace millrace::trainer
 

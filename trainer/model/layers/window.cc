@@ -126,8 +126,9 @@ absl::Status BuildConvolution(NewLayer& layer) {
   MILLRACE_RETURN_IF_ERROR(Slide(layer, window, spec.same(), filters));
   const auto [height, width] = window.kernel;
   const int64_t read = channels / window.groups;
-  return AddWeights(layer, {filters, read, height, width}, read * height * width, filters,
-                    !spec.has_bias() || spec.bias());
+  const Weights weights = {
+      {filters, read, height, width}, read * height * width, filters * height * width, filters};
+  return AddWeights(layer, weights, spec);
 }
 
 absl::Status BuildPool(NewLayer& layer) {
