@@ -24,7 +24,10 @@ struct StepInput {
   std::vector<ConstTensorView> targets;  // for each loss; Loss::Accepts says which
   std::span<const uint8_t> valid;        // one byte per row; 0: padding, which counts for nothing
   int64_t global_valid_rows = 0;         // over all ranks: the divisor of the loss
-  std::span<const SampleId> ids;         // the samples in the rows, for messages; may be empty
+  std::span<const SampleId> ids;         // the samples in the rows; empty: 0, 1, ...
+  // Keys of the random numbers of a training step, beside the sample's id.
+  uint64_t seed = 0;
+  uint64_t step = 0;
   // Where a row's sample lies, for messages; may be empty.
   std::function<RecordError(const SampleId& id)> locate;
 };

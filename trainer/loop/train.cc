@@ -218,6 +218,8 @@ absl::Status Loop::Compute(const pipeline::Batch& batch, RunningStep& step) {
   session.strategy->SetRows(communicator_.rank() == 0 ? rows : 0);
   StepInput input = InputOf(session.model, *session.train, batch);
   input.global_valid_rows = 1;
+  input.seed = session.job.job.seed();
+  input.step = begun_;
   const auto ready = [&session](size_t i) { return session.strategy->MarkReady(i); };
   MILLRACE_ASSIGN_OR_RETURN(Network* const network,
                             session.backend->Compile(batch.num_rows(), NetworkUse::kTraining));

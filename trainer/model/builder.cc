@@ -1,7 +1,9 @@
 // Builds a model from its text. Layers are wired by name, and each reads only layers before it in
 // the file, so the file's order is an order in which they can run, and a circle cannot be written.
 
+#include <cmath>
 #include <map>
+#include <span>
 #include <string_view>
 #include <utility>
 
@@ -23,6 +25,42 @@ std::string_view PrefixOf(LayerSpec::KindCase kind) {
 }
 
 std::string Inputs(int count) { return absl::StrCat(count, count == 1 ? " input" : " inputs"); }
+
+// One number for all channels, or one for each.
+absl::StatusOr<std::vector<double>> ByChannel(std::string_view name,
+                                              const google::protobuf::RepeatedField<double>& given,
+                                              int64_t channels, double fallback) {
+  const int64_t count = given.size();
+  if (count > 1 && count != channels) {
+    return BadLayer(
+        absl::StrCat(ToAbsl(name), " has ", count, " numbers; there are ", channels, " channels"));
+  }
+  std::vector<double> numbers(channels, count == 1 ? given[0] : fallback);
+  if (count > 1) numbers.assign(given.begin(), given.end());
+  return numbers;
+}
+
+absl::Status ReadNormalization(const InputLayer& spec, int64_t channels, ModelInput& input) {
+  if (spec.dtype().empty() || spec.dtype() == Name(DType::kF32)) {
+    if (spec.mean().empty() && spec.stddev().empty()) return absl::OkStatus();
+    return BadLayer("mean and stddev are of uint8 alone");
+  }
+  if (spec.dtype() != Name(DType::kU8)) {
+    return BadLayer(absl::StrCat("dtype \"", spec.dtype(), "\" is not float32 or uint8"));
+  }
+  input.dtype = DType::kU8;
+  MILLRACE_ASSIGN_OR_RETURN(input.mean, ByChannel("mean", spec.mean(), channels, 0));
+  MILLRACE_ASSIGN_OR_RETURN(input.stddev, ByChannel("stddev", spec.stddev(), channels, 1));
+  for (const double mean : input.mean) {
+    if (!std::isfinite(mean)) return BadLayer(absl::StrCat("mean holds ", mean));
+  }
+  for (const double deviation : input.stddev) {
+    if (!(std::isfinite(deviation) && deviation > 0)) {
+      return BadLayer(absl::StrCat("stddev holds ", deviation, ", which is no number over 0"));
+    }
+  }
+  return absl::OkStatus();
+}
 
 class Builder {
  public:
@@ -146,6 +184,7 @@ absl::Status Builder::AddInput(const InputLayer& spec) {
   if (!IsBounded(shape)) return BadLayer("the shape is too large");
   ModelInput input;
   input.field = spec.field().empty() ? "image" : spec.field();
+  MILLRACE_RETURN_IF_ERROR(ReadNormalization(spec, shape[shape.rank() - 1], input));
   input.value = AddValue(shape);
   model_.inputs.push_back(std::move(input));
   return absl::OkStatus();

@@ -22,6 +22,7 @@ constexpr KindRow kKinds[] = {
     {LayerKind::kMultiply, "multiply"},
     {LayerKind::kConcat, "concat"},
     {LayerKind::kReshape, "reshape"},
+    {LayerKind::kDropout, "dropout"},
     {LayerKind::kRelu, "relu"},
     {LayerKind::kRelu6, "relu6"},
     {LayerKind::kLeakyRelu, "leaky relu"},
@@ -72,6 +73,9 @@ std::string Layer::AttributesText() const {
   }
   if (const Normalization* const norm = std::get_if<Normalization>(&attributes)) {
     text = absl::StrCat(", momentum ", norm->momentum, ", epsilon ", norm->epsilon);
+  }
+  if (const DropRate* const drop = std::get_if<DropRate>(&attributes)) {
+    text = absl::StrCat(", rate ", drop->rate);
   }
   if (kind == LayerKind::kRelu || kind == LayerKind::kFullyConnected) text = WindowText({});
   if (weights >= 0 && bias < 0) text += ", no bias";

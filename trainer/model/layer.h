@@ -22,6 +22,7 @@ enum class LayerKind {
   kMultiply,
   kConcat,
   kReshape,
+  kDropout,
   kRelu,
   kRelu6,
   kLeakyRelu,
@@ -51,8 +52,12 @@ struct Normalization {
   double epsilon = 0;   // added to the variance
 };
 
+struct DropRate {
+  double rate = 0;  // probability of a value to become zero
+};
+
 // The settings of a layer beside its inputs and parameters, by its kind; monostate: it has none.
-using Attributes = std::variant<std::monostate, Window, Slope, Normalization>;
+using Attributes = std::variant<std::monostate, Window, Slope, Normalization, DropRate>;
 
 // A layer whose sizes are all worked out. It reads values and makes one.
 struct Layer {

@@ -3,6 +3,7 @@
 #include <xxhash.h>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "base/status.h"
 #include "pipeline/text_proto.h"
 #include "trainer/model/model.pb.h"
@@ -27,7 +28,13 @@ int64_t Model::num_parameters() const {
 std::string Model::ToText() const {
   std::string text;
   for (const ModelInput& input : inputs) {
-    absl::StrAppend(&text, "input ", values[input.value].shape.ToString(), "\n");
+    absl::StrAppend(&text, "input ", values[input.value].shape.ToString());
+    if (input.dtype != DType::kF32) {
+      absl::StrAppend(&text, ", ", ToAbsl(Name(input.dtype)), ", mean ",
+                      absl::StrJoin(input.mean, "/"), ", stddev ",
+                      absl::StrJoin(input.stddev, "/"));
+    }
+    text += "\n";
   }
   for (const Layer& layer : layers) {
     absl::StrAppend(&text, "layer '", layer.name, "' ", KindName(layer.kind), " to ",

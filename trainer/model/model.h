@@ -25,6 +25,9 @@ struct ModelInput {
   std::string field;
   DType dtype = DType::kF32;
   int value = -1;  // the value that it becomes
+  // Of uint8, by channel: a value becomes (value - mean) / stddev.
+  std::vector<double> mean;
+  std::vector<double> stddev;
 };
 
 // A checked model: layers in an order in which each reads only values that exist, from the inputs

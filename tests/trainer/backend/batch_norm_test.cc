@@ -13,8 +13,6 @@ namespace {
 using ::testing::FloatNear;
 using ::testing::Pointwise;
 
-absl::Status Ignore(size_t) { return absl::OkStatus(); }
-
 Model NormAndProduct() {
   return MakeModel(R"(layer { input_layer { shape: 2 } } layer { batch_norm { momentum: 0.3 } }
     layer { fully_connected { outputs: 2 bias: false } } layer { softmax_cross_entropy {} })");

@@ -300,6 +300,25 @@ TEST(ModelTest, InitialWeightsHaveTheirDistributions) {
                  absl::StatusCode::kInvalidArgument);
 }
 
+TEST(ModelTest, InputsOfBytesSayHowTheyAreNormalised) {
+  const auto input = [](const std::string& more) {
+    return "layer { input_layer { shape: [8, 8, 3] " + more + " } }" + kLoss;
+  };
+  const Model model = MakeModel(input("dtype: \"uint8\" mean: 128 stddev: [2, 3, 4]"));
+  EXPECT_EQ(model.inputs[0].mean, std::vector<double>({128, 128, 128}));
+  EXPECT_TRUE(
+      model.ToText().starts_with("input [8, 8, 3], uint8, mean 128/128/128, stddev 2/3/4\n"))
+      << model.ToText();
+  const Schema schema({{"image", DType::kU8, {8, 8, 3}}, {"label", DType::kI64, {}}});
+  EXPECT_TRUE(CheckFields(model, schema).ok());
+  const auto kBad = absl::StatusCode::kInvalidArgument;
+  EXPECT_MESSAGE(ErrorOf(input("dtype: \"int64\"")), kBad);
+  EXPECT_MESSAGE(ErrorOf(input("mean: 128")), kBad);
+  EXPECT_MESSAGE(ErrorOf(input("dtype: \"uint8\" mean: [1, 2]")), kBad);
+  EXPECT_MESSAGE(ErrorOf(input("dtype: \"uint8\" stddev: 0")), kBad);
+  EXPECT_MESSAGE(ErrorOf(kInput + std::string("layer { dropout { rate: 1 } }") + kLoss), kBad);
+}
+
 TEST(ModelTest, FileErrorsNameLineAndColumn) {
   const TempFolder folder;
   const std::string path = folder / "lines.pbtxt";

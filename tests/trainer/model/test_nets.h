@@ -78,6 +78,9 @@ inline std::vector<std::span<float>> Spans(TensorSet& tensors) {
   return {tensors.begin(), tensors.end()};
 }
 
+// A Network::GradientReady that does nothing.
+inline absl::Status Ignore(size_t) { return absl::OkStatus(); }
+
 // One forward and backward pass.
 inline absl::StatusOr<StepResult> TrainStep(Backend& backend, const StepInput& input,
                                             const Network::GradientReady& ready) {

@@ -35,7 +35,7 @@ void CompileAdd(LayerCompiler& compiler) {
   if (!compiler.is_training()) return;
   for (size_t i = 0; i < inputs; ++i) {
     const memory gradient = compiler.source_gradient(i);
-    if (!gradient) continue;
+    if (!gradient || gradient.get() == compiler.output_gradient().get()) continue;
     AddCopy(compiler, compiler.output_gradient(), gradient.get_desc(), gradient, compiler.out.data);
   }
 }

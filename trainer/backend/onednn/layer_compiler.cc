@@ -23,6 +23,7 @@ constexpr CompileRow kRows[] = {
     {LayerKind::kMultiply, CompileMultiply},
     {LayerKind::kConcat, CompileConcat},
     {LayerKind::kReshape, CompileReshape},
+    {LayerKind::kDropout, CompileDropout},
     {LayerKind::kRelu, CompileActivation},
     {LayerKind::kRelu6, CompileActivation},
     {LayerKind::kLeakyRelu, CompileActivation},

@@ -119,6 +119,7 @@ void CompileAdd(LayerCompiler& compiler);
 void CompileMultiply(LayerCompiler& compiler);
 void CompileConcat(LayerCompiler& compiler);
 void CompileReshape(LayerCompiler& compiler);
+void CompileDropout(LayerCompiler& compiler);
 void CompileActivation(LayerCompiler& compiler);
 
 }  // namespace millrace::trainer

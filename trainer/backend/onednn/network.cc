@@ -13,6 +13,25 @@
 extern "C" void omp_set_num_threads(int threads);
 
 namespace millrace::trainer {
+namespace {
+
+// (value - mean) / stddev as value * scale + shift, by channel.
+void Normalize(const ModelInput& field, std::span<const uint8_t> from, std::span<float> to) {
+  const size_t channels = field.mean.size();
+  std::vector<float> scale;
+  std::vector<float> shift;
+  for (size_t c = 0; c < channels; ++c) {
+    scale.push_back(static_cast<float>(1 / field.stddev[c]));
+    shift.push_back(static_cast<float>(-field.mean[c] / field.stddev[c]));
+  }
+  for (size_t begin = 0; begin < from.size(); begin += channels) {
+    for (size_t c = 0; c < channels; ++c) {
+      to[begin + c] = scale[c] * static_cast<float>(from[begin + c]) + shift[c];
+    }
+  }
+}
+
+}  // namespace
 
 OneDnnNetwork::OneDnnNetwork(const NetworkTensors& tensors, int64_t rows, int threads,
                              const dnnl::engine& engine)
@@ -43,7 +62,15 @@ absl::StatusOr<StepResult> OneDnnNetwork::DoForward(const StepInput& input) {
   MILLRACE_RETURN_IF_ERROR(CheckStepInput(model_, input));
   omp_set_num_threads(threads_);
   step_ = input;
-  for (size_t i = 0; i < input.inputs.size(); ++i) values_.SetInput(i, input.inputs[i].data);
+  for (size_t i = 0; i < input.inputs.size(); ++i) {
+    const ModelInput& field = model_.inputs[i];
+    const ConstTensorView& tensor = input.inputs[i];
+    if (field.dtype == DType::kF32) {
+      values_.SetInput(i, tensor.data);
+    } else {
+      Normalize(field, tensor.as<uint8_t>(), ValueMemory::Floats(values_.data(field.value)));
+    }
+  }
   for (const CompiledLayer& layer : layers_) layer.forward.Run(stream_);
   stream_.wait();
   return ComputeLosses(input);

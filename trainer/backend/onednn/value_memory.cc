@@ -17,7 +17,8 @@ memory::desc DescOf(int64_t rows, const Shape& shape) {
 // True if the backward pass of a layer needs no result of its own, and the result has bytes of its
 // own.
 bool MayBeOverwritten(LayerKind kind) {
-  return kind != LayerKind::kSigmoid && kind != LayerKind::kTanh && kind != LayerKind::kReshape;
+  return kind != LayerKind::kSigmoid && kind != LayerKind::kTanh && kind != LayerKind::kReshape &&
+         kind != LayerKind::kDropout;
 }
 
 }  // namespace
@@ -33,8 +34,10 @@ ValueMemory::ValueMemory(const Model& model, int64_t rows, bool is_training,
   FindReaders();
   for (const ModelInput& input : model.inputs) {
     const memory::desc desc = DescOf(rows, model.values[input.value].shape);
-    data_[input.value] = memory(desc, engine, nullptr);
-    input_views_.push_back({data_[input.value]});
+    const bool is_in_batch = input.dtype == DType::kF32;
+    data_[input.value] = is_in_batch ? memory(desc, engine, nullptr) : memory(desc, engine);
+    input_views_.emplace_back();
+    if (is_in_batch) input_views_.back().push_back(data_[input.value]);
   }
   for (size_t i = 0; i < model.layers.size(); ++i) AddOutput(i, is_training);
 }
@@ -43,7 +46,8 @@ void ValueMemory::AddOutput(size_t i, bool is_training) {
   const Layer& layer = model_.layers[i];
   const memory::desc desc = DescOf(rows_, model_.values[layer.output].shape);
   const int source = layer.inputs[0];
-  const bool is_view = layer.kind == LayerKind::kReshape;
+  const bool is_view =
+      layer.kind == LayerKind::kReshape || (layer.kind == LayerKind::kDropout && !is_training);
   is_in_place_.push_back(MayWorkInPlace(i));
   memory& data = data_[layer.output];
   memory& gradient = gradients_[layer.output];
@@ -56,6 +60,15 @@ void ValueMemory::AddOutput(size_t i, bool is_training) {
   if (!is_training) return;
   const bool shares_gradient = is_view && readers_[source].size() == 1 && gradients_[source];
   gradient = shares_gradient ? View(gradients_[source], desc) : memory(desc, engine_);
+  ShareGradientOfSum(layer);
+}
+
+// The gradient of a sum is that of each of its terms, where nothing else reads the term.
+void ValueMemory::ShareGradientOfSum(const Layer& sum) {
+  if (sum.kind != LayerKind::kAdd) return;
+  for (const int term : sum.inputs) {
+    if (readers_[term].size() == 1 && gradients_[term]) gradients_[term] = gradients_[sum.output];
+  }
 }
 
 void ValueMemory::FindReaders() {

@@ -26,7 +26,7 @@ class ValueMemory {
   // The memory with another description, sharing its bytes.
   dnnl::memory View(const dnnl::memory& memory, const dnnl::memory::desc& desc);
 
-  // Points input `i` of the model at the batch.
+  // Points input `i` of the model, of float32, at the batch. Other inputs have memory of their own.
   void SetInput(size_t i, const void* batch);
 
   // True if layer `i` is to apply the ReLU that alone reads its result.
@@ -49,6 +49,7 @@ class ValueMemory {
   void FindReaders();
   bool MayWorkInPlace(size_t i) const;
   void AddOutput(size_t i, bool is_training);
+  void ShareGradientOfSum(const Layer& sum);
 
   const Model& model_;
   const int64_t rows_;

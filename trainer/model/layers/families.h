@@ -9,7 +9,7 @@ namespace millrace::trainer {
 
 LayerFamily WindowLayers();      // convolutions and pools
 LayerFamily ProductLayers();     // fully connected
-LayerFamily NormLayers();        // normalisation
+LayerFamily NormLayers();        // normalisation, dropout
 LayerFamily JoinLayers();        // several inputs as one, and other shapes
 LayerFamily ActivationLayers();  // functions of one element
 

@@ -34,10 +34,25 @@ absl::Status BuildBatchNorm(NewLayer& layer) {
   return absl::OkStatus();
 }
 
+absl::Status BuildDropout(NewLayer& layer) {
+  const Dropout& spec = layer.spec.dropout();
+  const double rate = spec.has_rate() ? spec.rate() : 0.5;
+  if (!(rate >= 0 && rate < 1)) {
+    return BadLayer(absl::StrCat("rate ", rate, " is not from 0 to less than 1"));
+  }
+  layer.layer.kind = LayerKind::kDropout;
+  layer.layer.attributes = DropRate{rate};
+  layer.output = layer.inputs[0];
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 LayerFamily NormLayers() {
-  static constexpr std::array kRows = {LayerRow{LayerSpec::kBatchNorm, "bn", BuildBatchNorm}};
+  static constexpr std::array kRows = {
+      LayerRow{LayerSpec::kBatchNorm, "bn", BuildBatchNorm},
+      LayerRow{LayerSpec::kDropout, "dropout", BuildDropout},
+  };
   return kRows;
 }
 
