@@ -13,6 +13,7 @@ struct KindRow {
 };
 constexpr KindRow kKinds[] = {
     {LayerKind::kConvolution, "convolution"},
+    {LayerKind::kTransposedConvolution, "transposed convolution"},
     {LayerKind::kMaxPool, "max pool"},
     {LayerKind::kAveragePool, "average pool"},
     {LayerKind::kGlobalAveragePool, "global average pool"},

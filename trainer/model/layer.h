@@ -13,6 +13,7 @@ namespace millrace::trainer {
 
 enum class LayerKind {
   kConvolution,
+  kTransposedConvolution,
   kMaxPool,
   kAveragePool,
   kGlobalAveragePool,
@@ -101,7 +102,8 @@ struct Initial {
 };
 
 // A trainable tensor: convolution weights are [filters, channels of a group, height, width], those
-// of a fully connected layer [outputs, inputs], where inputs run over height, width, channels.
+// of a transposed one [channels, filters of a group, height, width], those of a fully connected
+// layer [outputs, inputs], where inputs run over height, width, channels.
 struct Parameter {
   std::string name;  // "conv1/weights"
   Shape shape;

@@ -144,6 +144,21 @@ TEST(GradientTest, ConvolutionsWithEveryOptionMatchReference) {
   }
 }
 
+TEST(GradientTest, TransposedConvolutionsMatchReference) {
+  for (const char* const options :
+       {"kernel: 3 stride: 2", "kernel: [4, 3] stride: [2, 1] padding: [1, 0]",
+        "kernel: 5 stride: 2 same: true bias: false", "kernel: 3 padding: [0, 1, 2, 1]",
+        "kernel: 2 dilation: 2 groups: 2"}) {
+    SCOPED_TRACE(options);
+    const Model model = MakeModel(std::string(R"(layer { input_layer { shape: [3, 4, 2] } }
+        layer { convolution { filters: 4 kernel: 1 } }
+        layer { transposed_convolution { filters: 6 )") +
+                                  options + R"(} } layer { relu {} }
+        layer { fully_connected { outputs: 3 } } layer { softmax_cross_entropy {} })");
+    CheckGradients(model, Samples(model, 2, 0, 19));
+  }
+}
+
 TEST(GradientTest, PoolsWithEveryOptionMatchReference) {
   for (const char* const pool : {"pool { kernel: [3, 2] stride: [1, 2] padding: [1, 0] }",
                                  "pool { kind: AVERAGE kernel: [2, 3] padding: [0, 1, 2, 1] }",

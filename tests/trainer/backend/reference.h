@@ -71,6 +71,30 @@ inline double PoolAt(const ReferenceRow& row, int64_t y, int64_t x, int64_t c) {
   return row.layer.kind == LayerKind::kMaxPool ? top : sum / static_cast<double>(count);
 }
 
+// Gathers what each place of the input adds to one of the output.
+inline double TransposedAt(const ReferenceRow& row, int64_t y, int64_t x, int64_t f) {
+  const Window& w = row.layer.window();
+  const Shape& shape = row.model.parameters[row.layer.weights].shape;  // [channels, filters, ...]
+  const int64_t group = f / shape[1];
+  const int64_t channels = shape[0] / w.groups;
+  double sum = row.layer.bias < 0 ? 0 : row.parameters[row.layer.bias][f];
+  for (int64_t sy = 0; sy < row.in()[0]; ++sy) {
+    for (int64_t sx = 0; sx < row.in()[1]; ++sx) {
+      const int64_t dy = y + w.padding[0] - sy * w.stride[0];
+      const int64_t dx = x + w.padding[2] - sx * w.stride[1];
+      if (dy < 0 || dx < 0 || dy % w.dilation[0] != 0 || dx % w.dilation[1] != 0) continue;
+      const int64_t ky = dy / w.dilation[0];
+      const int64_t kx = dx / w.dilation[1];
+      if (ky >= w.kernel[0] || kx >= w.kernel[1]) continue;
+      for (int64_t c = group * channels; c < (group + 1) * channels; ++c) {
+        const int64_t k = ((c * shape[1] + f % shape[1]) * w.kernel[0] + ky) * w.kernel[1] + kx;
+        sum += row.inputs[0][At(row.in(), sy, sx, c)] * row.parameters[row.layer.weights][k];
+      }
+    }
+  }
+  return sum;
+}
+
 inline double ChannelMean(const ReferenceRow& row, int64_t c) {
   const int64_t pixels = row.in()[0] * row.in()[1];
   double sum = 0;
@@ -125,6 +149,8 @@ inline double ElementAt(const ReferenceRow& row, int64_t i) {
   switch (row.layer.kind) {
     case LayerKind::kConvolution:
       return ConvolutionAt(row, y, x, c);
+    case LayerKind::kTransposedConvolution:
+      return TransposedAt(row, y, x, c);
     case LayerKind::kMaxPool:
     case LayerKind::kAveragePool:
       return PoolAt(row, y, x, c);

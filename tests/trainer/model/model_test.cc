@@ -319,6 +319,30 @@ TEST(ModelTest, InputsOfBytesSayHowTheyAreNormalised) {
   EXPECT_MESSAGE(ErrorOf(kInput + std::string("layer { dropout { rate: 1 } }") + kLoss), kBad);
 }
 
+TEST(ModelTest, ATransposedConvolutionUndoesTheShapesOfAConvolution) {
+  const auto shape = [](const std::string& options) {
+    const Model model = MakeModel(
+        "layer { input_layer { shape: [4, 5, 2] } } layer { "
+        "transposed_convolution { filters: 6 " +
+        options + " } }" + kLoss);
+    EXPECT_EQ(model.parameters[0].shape[0], 2);
+    return model.values[1].shape;
+  };
+  EXPECT_EQ(shape("kernel: 5 stride: 2 same: true"), Shape({8, 10, 6}));
+  EXPECT_EQ(shape("kernel: 4 stride: 2 padding: 1"), Shape({8, 10, 6}));
+  EXPECT_EQ(shape("kernel: [3, 1] groups: 2 dilation: [2, 1]"), Shape({8, 5, 6}));
+  const auto kBad = absl::StatusCode::kInvalidArgument;
+  EXPECT_MESSAGE(ErrorOf(std::string(kInput) +
+                         "layer { transposed_convolution { filters: 1 "
+                         "kernel: 2 stride: 3 same: true } }" +
+                         kLoss),
+                 kBad);
+  EXPECT_MESSAGE(ErrorOf("layer { input_layer { shape: [1, 1, 1] } } "
+                         "layer { transposed_convolution { filters: 1 kernel: 2 padding: 1 } }" +
+                         std::string(kLoss)),
+                 kBad);
+}
+
 TEST(ModelTest, FileErrorsNameLineAndColumn) {
   const TempFolder folder;
   const std::string path = folder / "lines.pbtxt";

@@ -14,6 +14,7 @@ struct CompileRow {
 };
 constexpr CompileRow kRows[] = {
     {LayerKind::kConvolution, CompileConvolution},
+    {LayerKind::kTransposedConvolution, CompileTransposedConvolution},
     {LayerKind::kMaxPool, CompilePool},
     {LayerKind::kAveragePool, CompilePool},
     {LayerKind::kGlobalAveragePool, CompileGlobalAveragePool},
@@ -83,6 +84,15 @@ memory LayerCompiler::Parameter(int parameter, const memory::dims& dims) const {
 
 memory LayerCompiler::ParameterGradient(int parameter, const memory::dims& dims) const {
   return Wrap(Gradient(parameter).data(), dims, engine());
+}
+
+// oneDNN takes no const pointers; primitives only write to the arguments that are their results.
+memory LayerCompiler::Parameter(int parameter, const memory::desc& desc) const {
+  return {desc, engine(), const_cast<float*>(Weights(parameter).data())};
+}
+
+memory LayerCompiler::ParameterGradient(int parameter, const memory::desc& desc) const {
+  return {desc, engine(), Gradient(parameter).data()};
 }
 
 memory LayerCompiler::Reordered(const memory& plain, const memory::desc& wanted,

@@ -73,6 +73,9 @@ class LayerCompiler {
   // The memory of a parameter, and of its gradient, as [dims] in plain layout.
   dnnl::memory Parameter(int parameter, const dnnl::memory::dims& dims) const;
   dnnl::memory ParameterGradient(int parameter, const dnnl::memory::dims& dims) const;
+  // The same with any description.
+  dnnl::memory Parameter(int parameter, const dnnl::memory::desc& desc) const;
+  dnnl::memory ParameterGradient(int parameter, const dnnl::memory::desc& desc) const;
 
   dnnl::memory NewMemory(const dnnl::memory::desc& desc) const { return {desc, engine()}; }
   // `plain` in the layout of `wanted`: itself, or a copy that `list` makes.
@@ -111,6 +114,7 @@ void CompileLayer(LayerCompiler& compiler);
 // --- Compile functions ---
 
 void CompileConvolution(LayerCompiler& compiler);
+void CompileTransposedConvolution(LayerCompiler& compiler);
 void CompilePool(LayerCompiler& compiler);
 void CompileGlobalAveragePool(LayerCompiler& compiler);
 void CompileFullyConnected(LayerCompiler& compiler);

@@ -109,6 +109,12 @@ absl::Status Slide(NewLayer& layer, Window window, bool is_same, int64_t channel
   return BadLayer(absl::StrCat("its output ", layer.output.ToString(), " is too large"));
 }
 
+absl::Status CheckGroups(const Window& window, int64_t channels, int64_t filters) {
+  if (channels % window.groups == 0 && filters % window.groups == 0) return absl::OkStatus();
+  return BadLayer(absl::StrCat("groups ", window.groups, " does not divide its ", channels,
+                               " channels and ", filters, " filters"));
+}
+
 absl::Status BuildConvolution(NewLayer& layer) {
   const Convolution& spec = layer.spec.convolution();
   const int64_t filters = spec.filters();
@@ -119,15 +125,68 @@ absl::Status BuildConvolution(NewLayer& layer) {
   MILLRACE_RETURN_IF_ERROR(ReadPair("dilation", spec.dilation(), window.dilation));
   window.groups = std::max<int64_t>(1, spec.groups());
   const int64_t channels = layer.inputs[0][2];
-  if (channels % window.groups != 0 || filters % window.groups != 0) {
-    return BadLayer(absl::StrCat("groups ", window.groups, " does not divide its ", channels,
-                                 " channels and ", filters, " filters"));
-  }
+  MILLRACE_RETURN_IF_ERROR(CheckGroups(window, channels, filters));
   MILLRACE_RETURN_IF_ERROR(Slide(layer, window, spec.same(), filters));
   const auto [height, width] = window.kernel;
   const int64_t read = channels / window.groups;
   const Weights weights = {
       {filters, read, height, width}, read * height * width, filters * height * width, filters};
+  return AddWeights(layer, weights, spec);
+}
+
+// Fills in a padding with which an image is multiplied by the stride.
+absl::Status CutSame(Window& window) {
+  for (int i = 0; i < 2; ++i) {
+    const int64_t total = (window.kernel[i] - 1) * window.dilation[i] + 1 - window.stride[i];
+    if (total < 0) return BadLayer("same needs a kernel that is no smaller than the stride");
+    window.padding[2 * i] = total / 2;
+    window.padding[2 * i + 1] = total - total / 2;
+  }
+  return absl::OkStatus();
+}
+
+// Works out the output of a transposed convolution: the image that a convolution would reduce to
+// the input.
+absl::Status Spread(NewLayer& layer, const Window& window, int64_t filters) {
+  const Shape& input = layer.inputs[0];
+  int64_t extents[3] = {0, 0, filters};
+  for (int i = 0; i < 2; ++i) {
+    const int64_t reach = (window.kernel[i] - 1) * window.dilation[i] + 1;
+    const int64_t cut = window.padding[2 * i] + window.padding[2 * i + 1];
+    const int64_t larger = std::max(window.padding[2 * i], window.padding[2 * i + 1]);
+    if (larger >= reach) {
+      return BadLayer(absl::StrCat("padding ", larger, " must be less than the kernel, ", reach));
+    }
+    extents[i] = (input[i] - 1) * window.stride[i] + reach - cut;
+    if (!InRange(extents[i], 1, kMaxExtent)) {
+      return BadLayer(absl::StrCat("its input ", input.ToString(), " would become ", extents[i],
+                                   " high or wide"));
+    }
+  }
+  layer.output = Shape(extents);
+  layer.layer.attributes = window;
+  if (IsBounded(layer.output)) return absl::OkStatus();
+  return BadLayer(absl::StrCat("its output ", layer.output.ToString(), " is too large"));
+}
+
+absl::Status BuildTransposedConvolution(NewLayer& layer) {
+  const TransposedConvolution& spec = layer.spec.transposed_convolution();
+  const int64_t filters = spec.filters();
+  if (!InRange(filters, 1, kMaxExtent)) return BadLayer("filters must be 1 or more");
+  layer.layer.kind = LayerKind::kTransposedConvolution;
+  Window window;
+  MILLRACE_RETURN_IF_ERROR(ReadWindow(spec, layer.inputs[0], window));
+  MILLRACE_RETURN_IF_ERROR(ReadPair("dilation", spec.dilation(), window.dilation));
+  window.groups = std::max<int64_t>(1, spec.groups());
+  const int64_t channels = layer.inputs[0][2];
+  MILLRACE_RETURN_IF_ERROR(CheckGroups(window, channels, filters));
+  MILLRACE_RETURN_IF_ERROR(CheckRanges(window));
+  if (spec.same()) MILLRACE_RETURN_IF_ERROR(CutSame(window));
+  MILLRACE_RETURN_IF_ERROR(Spread(layer, window, filters));
+  const auto [height, width] = window.kernel;
+  const int64_t made = filters / window.groups;
+  const Weights weights = {
+      {channels, made, height, width}, made * height * width, channels * height * width, filters};
   return AddWeights(layer, weights, spec);
 }
 
@@ -153,6 +212,7 @@ absl::Status BuildGlobalAveragePool(NewLayer& layer) {
 LayerFamily WindowLayers() {
   static constexpr std::array kRows = {
       LayerRow{LayerSpec::kConvolution, "conv", BuildConvolution},
+      LayerRow{LayerSpec::kTransposedConvolution, "transposed_conv", BuildTransposedConvolution},
       LayerRow{LayerSpec::kPool, "pool", BuildPool},
       LayerRow{LayerSpec::kGlobalAveragePool, "global_pool", BuildGlobalAveragePool},
   };
