@@ -22,16 +22,23 @@ absl::Status BuildLeakyRelu(NewLayer& layer) {
   return BuildActivation<LayerKind::kLeakyRelu>(layer);
 }
 
+constexpr LayerOption kLeakyOptions[] = {
+    {"slope", "factor of what is negative", "0.01"},
+};
+
 }  // namespace
 
 LayerFamily ActivationLayers() {
   static constexpr std::array kRows = {
-      LayerRow{LayerSpec::kRelu, "relu", BuildActivation<LayerKind::kRelu>},
-      LayerRow{LayerSpec::kRelu6, "relu6_", BuildActivation<LayerKind::kRelu6>},
-      LayerRow{LayerSpec::kLeakyRelu, "leaky_relu", BuildLeakyRelu},
-      LayerRow{LayerSpec::kSigmoid, "sigmoid", BuildActivation<LayerKind::kSigmoid>},
-      LayerRow{LayerSpec::kTanh, "tanh", BuildActivation<LayerKind::kTanh>},
-      LayerRow{LayerSpec::kSilu, "silu", BuildActivation<LayerKind::kSilu>},
+      LayerRow{LayerSpec::kRelu, "relu", BuildActivation<LayerKind::kRelu>, "max(x, 0)"},
+      LayerRow{LayerSpec::kRelu6, "relu6_", BuildActivation<LayerKind::kRelu6>,
+               "min(max(x, 0), 6)"},
+      LayerRow{LayerSpec::kLeakyRelu, "leaky_relu", BuildLeakyRelu,
+               "x, or slope x where x is negative", kLeakyOptions},
+      LayerRow{LayerSpec::kSigmoid, "sigmoid", BuildActivation<LayerKind::kSigmoid>,
+               "1 / (1 + exp(-x))"},
+      LayerRow{LayerSpec::kTanh, "tanh", BuildActivation<LayerKind::kTanh>, "tanh(x)"},
+      LayerRow{LayerSpec::kSilu, "silu", BuildActivation<LayerKind::kSilu>, "x sigmoid(x)"},
   };
   return kRows;
 }

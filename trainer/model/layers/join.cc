@@ -68,14 +68,38 @@ absl::Status BuildReshape(NewLayer& layer) {
                                layer.inputs[0].ToString()));
 }
 
+constexpr LayerOption kReshapeOptions[] = {
+    {"shape", "height, width, channels, or one number", "one vector"},
+};
+
 }  // namespace
 
 LayerFamily JoinLayers() {
   static constexpr std::array kRows = {
-      LayerRow{LayerSpec::kAdd, "add", BuildElementwise<LayerKind::kAdd>, 2, kMostInputs},
-      LayerRow{LayerSpec::kMultiply, "multiply", BuildElementwise<LayerKind::kMultiply>, 2, 2},
-      LayerRow{LayerSpec::kConcat, "concat", BuildConcat, 2, kMostInputs},
-      LayerRow{LayerSpec::kReshape, "reshape", BuildReshape},
+      LayerRow{LayerSpec::kAdd,
+               "add",
+               BuildElementwise<LayerKind::kAdd>,
+               "The sum of two or more inputs of one shape.",
+               {},
+               2,
+               kMostInputs},
+      LayerRow{LayerSpec::kMultiply,
+               "multiply",
+               BuildElementwise<LayerKind::kMultiply>,
+               "The product of two inputs of one shape, value by value.",
+               {},
+               2,
+               2},
+      LayerRow{LayerSpec::kConcat,
+               "concat",
+               BuildConcat,
+               "Two or more inputs one after the other, by their last extent.",
+               {},
+               2,
+               kMostInputs},
+      LayerRow{LayerSpec::kReshape, "reshape", BuildReshape,
+               "The same values in another shape; they run over height, width, channels.",
+               kReshapeOptions},
   };
   return kRows;
 }

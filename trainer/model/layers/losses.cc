@@ -4,7 +4,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
-#include "trainer/model/layers/row.h"
 
 namespace millrace::trainer {
 namespace {
@@ -52,7 +51,38 @@ absl::Status BuildByKind(const LayerSpec& spec, Loss& loss) {
   }
 }
 
+constexpr LayerOption kWeight = {"weight", "factor in the loss of the model", "1"};
+constexpr LayerOption kSoftmaxOptions[] = {
+    {"label", "field of the batch: int64 or int32, the class; or float32, a value per class",
+     "`label`"},
+    {"label_smoothing", "part of the target that is spread over all classes", "0"},
+    kWeight,
+};
+constexpr LayerOption kSigmoidOptions[] = {
+    {"target",
+     "field of the batch: float32 in the input's shape, from 0 to 1; of one value also "
+     "int64 or int32, 0 or 1",
+     "`label`"},
+    kWeight,
+};
+constexpr LayerOption kErrorOptions[] = {
+    {"target", "field of the batch: float32 in the input's shape", "`label`"},
+    kWeight,
+};
+
 }  // namespace
+
+std::span<const LayerDoc> LossDocs() {
+  static constexpr LayerDoc kDocs[] = {
+      {LayerSpec::kSoftmaxCrossEntropy, "A loss of classes: -log softmax(input) of the label.",
+       kSoftmaxOptions},
+      {LayerSpec::kSigmoidCrossEntropy,
+       "A loss of labels that do not exclude each other, or of two classes.", kSigmoidOptions},
+      {LayerSpec::kMeanSquaredError, "A loss: the mean of (input - target)^2.", kErrorOptions},
+      {LayerSpec::kMeanAbsoluteError, "A loss: the mean of abs(input - target).", kErrorOptions},
+  };
+  return kDocs;
+}
 
 bool IsLoss(LayerSpec::KindCase kind) {
   return kind == LayerSpec::kSoftmaxCrossEntropy || kind == LayerSpec::kSigmoidCrossEntropy ||

@@ -46,12 +46,28 @@ absl::Status BuildDropout(NewLayer& layer) {
   return absl::OkStatus();
 }
 
+constexpr LayerOption kNormOptions[] = {
+    {"momentum", "part of a batch in the running means", "0.1"},
+    {"epsilon", "added to the variance", "1e-5"},
+    {"zero_weights",
+     "true if weights begin with zeros, not ones: a residual block then begins as "
+     "its shortcut",
+     "false"},
+};
+constexpr LayerOption kDropoutOptions[] = {
+    {"rate", "probability of a value to become zero", "0.5"},
+};
+
 }  // namespace
 
 LayerFamily NormLayers() {
   static constexpr std::array kRows = {
-      LayerRow{LayerSpec::kBatchNorm, "bn", BuildBatchNorm},
-      LayerRow{LayerSpec::kDropout, "dropout", BuildDropout},
+      LayerRow{LayerSpec::kBatchNorm, "bn", BuildBatchNorm,
+               "Each channel less its mean, divided by its deviation; times a weight, plus a bias.",
+               kNormOptions},
+      LayerRow{LayerSpec::kDropout, "dropout", BuildDropout,
+               "In training some values become zero, and the others are divided by 1 - rate.",
+               kDropoutOptions},
   };
   return kRows;
 }

@@ -15,11 +15,18 @@ absl::Status BuildFullyConnected(NewLayer& layer) {
   return AddWeights(layer, {{outputs, inputs}, inputs, outputs, outputs}, spec);
 }
 
+constexpr LayerOption kProductOptions[] = {
+    {"outputs", "number of values", kRequired},
+    kBiasOption,
+    kInitialOption,
+};
+
 }  // namespace
 
 LayerFamily ProductLayers() {
   static constexpr std::array kRows = {
-      LayerRow{LayerSpec::kFullyConnected, "fc", BuildFullyConnected}};
+      LayerRow{LayerSpec::kFullyConnected, "fc", BuildFullyConnected,
+               "Weighted sums of all values of a sample.", kProductOptions}};
   return kRows;
 }
 

@@ -29,12 +29,26 @@ struct NewLayer {
   std::vector<Buffer> buffers;        // likewise
 };
 
+// One field of a layer's message, for people.
+struct LayerOption {
+  const char* name;
+  const char* text;   // its meaning, in Markdown; may be empty
+  const char* value;  // the default in words
+};
+
+inline constexpr char kRequired[] = "required";
+inline constexpr LayerOption kBiasOption = {"bias", "true if there are biases", "true"};
+inline constexpr LayerOption kInitialOption = {
+    "initial", "[distribution](#first-weights) of the first weights", "`he_normal {}`"};
+
 struct LayerRow {
   LayerSpec::KindCase kind = LayerSpec::KIND_NOT_SET;
   const char* prefix = "";  // of default names: "conv" of "conv1"
   // Works out the output and the parameters, and checks the settings.
   //   INVALID_ARGUMENT  a setting is out of range, or does not fit the inputs' shapes
   absl::Status (*build)(NewLayer& layer) = nullptr;
+  const char* doc = "";  // a sentence
+  std::span<const LayerOption> options = {};
   int least_inputs = 1;
   int most_inputs = 1;
 };

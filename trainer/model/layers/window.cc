@@ -207,14 +207,51 @@ absl::Status BuildGlobalAveragePool(NewLayer& layer) {
   return absl::OkStatus();
 }
 
+constexpr LayerOption kFilters = {"filters", "channels of the output", kRequired};
+constexpr LayerOption kKernel = {"kernel", "one number, or height and width", kRequired};
+constexpr LayerOption kStride = {"stride", "", "1"};
+constexpr LayerOption kDilation = {"dilation", "distance of neighbours in the kernel", "1"};
+constexpr LayerOption kGroups = {
+    "groups", "parts of filters and channels; a filter reads its own part's channels", "1"};
+constexpr char kPaddingText[] = "one number, height and width, or top, bottom, left, right";
+constexpr LayerOption kSame = {
+    "same", "true for the padding that divides the extents by the stride, rounded up", "false"};
+constexpr LayerOption kConvolutionOptions[] = {
+    kFilters, kKernel,     kStride,        {"padding", kPaddingText, "0"}, kSame, kDilation,
+    kGroups,  kBiasOption, kInitialOption,
+};
+constexpr LayerOption kTransposedOptions[] = {
+    kFilters,
+    kKernel,
+    kStride,
+    {"padding", "what is cut off the output", "0"},
+    {"same", "true for the padding that multiplies the extents by the stride", "false"},
+    kDilation,
+    kGroups,
+    kBiasOption,
+    kInitialOption,
+};
+constexpr LayerOption kPoolOptions[] = {
+    {"kind", "`MAX`, or `AVERAGE` of the values inside the image", "`MAX`"},
+    kKernel,
+    {"stride", "", "the kernel"},
+    {"padding", kPaddingText, "0"},
+    kSame,
+};
+
 }  // namespace
 
 LayerFamily WindowLayers() {
   static constexpr std::array kRows = {
-      LayerRow{LayerSpec::kConvolution, "conv", BuildConvolution},
-      LayerRow{LayerSpec::kTransposedConvolution, "transposed_conv", BuildTransposedConvolution},
-      LayerRow{LayerSpec::kPool, "pool", BuildPool},
-      LayerRow{LayerSpec::kGlobalAveragePool, "global_pool", BuildGlobalAveragePool},
+      LayerRow{LayerSpec::kConvolution, "conv", BuildConvolution,
+               "Filters that slide over an image.", kConvolutionOptions},
+      LayerRow{LayerSpec::kTransposedConvolution, "transposed_conv", BuildTransposedConvolution,
+               "A convolution's gradient by its input, as a layer: a larger image.",
+               kTransposedOptions},
+      LayerRow{LayerSpec::kPool, "pool", BuildPool,
+               "The maximum or mean of each window of an image.", kPoolOptions},
+      LayerRow{LayerSpec::kGlobalAveragePool, "global_pool", BuildGlobalAveragePool,
+               "The mean of each channel, as a vector."},
   };
   return kRows;
 }
