@@ -108,12 +108,13 @@ absl::StatusOr<Model> Builder::Build() {
 }
 
 absl::Status Builder::NameLayers() {
-  std::map<int, int> count;
+  std::map<std::string_view, int> count;  // by prefix
   for (current_ = 0; current_ < spec_.layer_size(); ++current_) {
     const LayerSpec& layer = spec_.layer(current_);
-    const int number = ++count[layer.kind_case()];
+    const std::string_view prefix = PrefixOf(layer.kind_case());
+    const int number = ++count[prefix];
     std::string name = layer.name();
-    if (name.empty()) name = absl::StrCat(ToAbsl(PrefixOf(layer.kind_case())), number);
+    if (name.empty()) name = absl::StrCat(ToAbsl(prefix), number);
     if (!places_.emplace(name, current_).second) {
       return BadLayer(absl::StrCat("two layers are called '", name, "'"));
     }
