@@ -14,6 +14,7 @@ int main(int argc, char** argv) {
   jobs.add = [](millrace::cli::Command& top) {
     millrace::cli::AddBench(top);
     millrace::cli::AddTrain(top);
+    millrace::cli::AddModel(top);
   };
   return millrace::cli::RunProgram(argc, argv, jobs);
 }

@@ -2,6 +2,7 @@
 #define MILLRACE_TRAINER_REPORT_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -54,8 +55,18 @@ std::string FormatStep(const StepLine& line);
 std::vector<std::string> FormatReduction(const collectives::ReducerCounters& counters,
                                          double exposed_fraction);
 
-// "epoch 2: test accuracy 0.9012 (9012/10000), loss 0.2801".
-std::string FormatEvaluation(uint64_t epoch, int64_t correct, int64_t total, double mean_loss);
+struct EvaluationLine {
+  uint64_t epoch = 0;
+  int64_t correct = 0;
+  int64_t total = 0;
+  double mean_loss = 0;
+  std::optional<int64_t> in_top5;    // not shown if there is none
+  std::optional<double> mean_error;  // shown in place of the accuracy
+};
+
+// "epoch 2: test accuracy 0.9012 (9012/10000), top-5 0.9950, loss 0.2801", or "epoch 2: test error
+// 0.1250 (mean absolute), loss 0.0301".
+std::string FormatEvaluation(const EvaluationLine& line);
 
 // "NOT input-bound" below 5 %, "MODERATELY input-bound" below 20 %, else "HIGHLY
 // input-bound": the limits of xprof's input pipeline analysis.

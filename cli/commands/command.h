@@ -23,6 +23,7 @@ void AddShow(Command parent);
 void AddAudit(Command parent);
 void AddBench(Command parent);
 void AddTrain(Command parent);
+void AddModel(Command parent);
 
 }  // namespace millrace::cli
 

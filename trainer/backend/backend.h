@@ -20,63 +20,95 @@ namespace millrace::trainer {
 
 // The input of one step of one rank. All fields borrow.
 struct StepInput {
-  ConstTensorView images;          // float32 [rows, ...input_shape]
-  ConstTensorView labels;          // int64 or int32 [rows]
-  std::span<const uint8_t> valid;  // one byte per row; 0: padding, which counts for nothing
-  int64_t global_valid_rows = 0;   // over all ranks: the divisor of the loss
-  std::span<const SampleId> ids;   // the samples in the rows, for messages; may be empty
+  std::vector<ConstTensorView> inputs;   // for each input of the model: [rows, ...shape]
+  std::vector<ConstTensorView> targets;  // for each loss; Loss::Accepts says which
+  std::span<const uint8_t> valid;        // one byte per row; 0: padding, which counts for nothing
+  int64_t global_valid_rows = 0;         // over all ranks: the divisor of the loss
+  std::span<const SampleId> ids;         // the samples in the rows; empty: 0, 1, ...
+  // Keys of the random numbers of a training step, beside the sample's id.
+  uint64_t seed = 0;
+  uint64_t step = 0;
   // Where a row's sample lies, for messages; may be empty.
   std::function<RecordError(const SampleId& id)> locate;
 };
 
 // Sums over the valid rows of this rank.
 struct StepResult {
-  double loss_sum = 0;  // sum of -log softmax(logits)[label]
-  int64_t correct = 0;  // the largest logit is the label's (the first of equals)
+  double loss_sum = 0;  // of all losses, by weight
+
+  // Of the first loss.
+  int64_t correct = 0;   // the largest logit is the label's (the first of equals); or all values
+                         // are on the target's side
+  int64_t in_top5 = 0;   // the label's logit is one of the five largest
+  double error_sum = 0;  // mean of |output - target|
   int64_t valid = 0;
 };
 
-// Runs a model forward and backward. Thread-compatible.
-class Backend {
+// A model that was compiled for a number of rows. Thread-compatible.
+class Network {
  public:
   // Says that the gradient of parameter `i` is in its memory.
   using GradientReady = std::function<absl::Status(size_t i)>;
 
-  virtual ~Backend() = default;
+  virtual ~Network() = default;
 
-  // Forward, loss and backward. Each gradient of (loss sum / global_valid_rows) is written to the
-  // span it was made with, and reported as soon as it is there, in the reverse order of the
-  // parameters.
+  // Runs the layers and the losses.
   //   INVALID_ARGUMENT  the input does not fit the model, or a label is no class (RecordError says
   //                     which record)
   //   INTERNAL          the compute library failed (its words are in the message)
-  //   other             what `ready` returned; the step ends there
-  virtual absl::StatusOr<StepResult> TrainStep(const StepInput& input,
-                                               const GradientReady& ready) = 0;
-  // Forward and loss alone.
-  virtual absl::StatusOr<StepResult> Evaluate(const StepInput& input) = 0;
+  virtual absl::StatusOr<StepResult> Forward(const StepInput& input) = 0;
+
+  // Runs the layers backward after a Forward. Each gradient of (loss sum / global_valid_rows) is
+  // written to the memory that the backend was made with, and reported as soon as it is there, in
+  // the reverse order of the parameters. REQUIRES: the network is compiled for training.
+  //   INTERNAL  the compute library failed
+  //   other     what `ready` returned; the step ends there
+  virtual absl::Status Backward(const GradientReady& ready) = 0;
+
+  // The statistics of the valid rows of the last Forward, one tensor for each buffer of the model.
+  // REQUIRES: the network is compiled for training.
+  virtual const TensorSet& statistics() const = 0;
+
+  // The name of the first layer whose result in the last Forward has values that are infinite or
+  // NaN, to explain a loss that is; empty: there is none.
+  virtual std::string FirstNonFinite() const = 0;
+};
+
+enum class NetworkUse { kTraining, kEvaluation };
+
+// Compiles a model and holds what its networks share. Thread-compatible.
+class Backend {
+ public:
+  virtual ~Backend() = default;
+
+  // The network for batches of `rows` >= 1 rows, made at the first call; it lives as long as the
+  // backend.
+  //   RESOURCE_EXHAUSTED, INTERNAL  there is no memory, or the compute library failed
+  virtual absl::StatusOr<Network*> Compile(int64_t rows, NetworkUse use) = 0;
 
   // "oneDNN 2.6.3, AVX512_CORE": library and instruction set.
   virtual std::string Describe() const = 0;
 };
 
-// Makes a backend of `model` that reads `weights` at every step and writes `gradients`: one tensor
-// for each parameter, which outlive the backend. It computes with `threads` >= 1 threads; a fixed
-// number of them gives the same bits for the same inputs.
+// Makes a backend of `model` that reads `weights` at every step, `buffers` at every evaluation, and
+// writes `gradients`: one tensor for each parameter or buffer, which outlive the backend. It
+// computes with `threads` >= 1 threads; a fixed number of them gives the same bits for the same
+// inputs.
 //   INVALID_ARGUMENT    the tensors do not fit the model
 //   RESOURCE_EXHAUSTED  no memory
 //   INTERNAL            the compute library failed (its words are in the message)
 using BackendFactory = std::function<absl::StatusOr<std::unique_ptr<Backend>>(
-    const Model& model, const TensorSet& weights, std::vector<std::span<float>> gradients,
-    int threads)>;
+    const Model& model, const TensorSet& weights, const TensorSet& buffers,
+    std::vector<std::span<float>> gradients, int threads)>;
 
 // The CPU backend, over oneDNN.
 absl::StatusOr<std::unique_ptr<Backend>> MakeOneDnnBackend(const Model& model,
                                                            const TensorSet& weights,
+                                                           const TensorSet& buffers,
                                                            std::vector<std::span<float>> gradients,
                                                            int threads);
 
-// Checks `input` against `model`, as every backend does first.
+// Checks `input` against `model`, as every network does first.
 absl::Status CheckStepInput(const Model& model, const StepInput& input);
 
 }  // namespace millrace::trainer

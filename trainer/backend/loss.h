@@ -7,14 +7,18 @@
 
 namespace millrace::trainer {
 
-// Softmax cross-entropy over `logits`, rows of `num_classes`. The loss is summed in double.
-// Where `gradient` is not empty (same size as logits), it becomes d(loss sum / global_valid_rows) /
-// d logits; rows of padding get zeros. Dividing by the valid rows of the global batch, not by this
-// rank's, is what makes the sum over ranks the gradient of the global mean, also when the last
-// batch is ragged (Goyal et al. 2017, section 3).
+// The label of a row of int64 or int32 labels.
+int64_t LabelAt(const ConstTensorView& labels, int64_t row);
+
+// Computes `loss` of `output`, rows of the loss' input, against `target`. Losses are summed in
+// double. Where `gradient` is not empty (same size as output), it becomes d(loss sum /
+// global_valid_rows) / d output; rows of padding get zeros. Dividing by the valid rows of the
+// global batch, not by this rank's, is what makes the sum over ranks the gradient of the global
+// mean, also when the last batch is ragged (Goyal et al. 2017, section 3).
 // REQUIRES: CheckStepInput(input).
-StepResult SoftmaxCrossEntropyLoss(std::span<const float> logits, int64_t num_classes,
-                                   const StepInput& input, std::span<float> gradient);
+StepResult ComputeLoss(const Loss& loss, std::span<const float> output,
+                       const ConstTensorView& target, const StepInput& input,
+                       std::span<float> gradient);
 
 }  // namespace millrace::trainer
 

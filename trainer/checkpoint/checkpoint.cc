@@ -97,15 +97,16 @@ absl::StatusOr<TrainState> ParseState(std::map<std::string, std::string> metadat
   return state;
 }
 
-// Moves the tensors "PREFIXname" of `file` out, in the model's order.
-absl::StatusOr<TensorSet> TakeTensors(const Model& model, const std::string& prefix,
+// Moves the tensors "PREFIXname" of `file` out, in the order of the model's parameters or buffers.
+template <typename Named>
+absl::StatusOr<TensorSet> TakeTensors(const std::vector<Named>& list, const std::string& prefix,
                                       TensorFile& file) {
   TensorSet tensors;
-  for (const Parameter& parameter : model.parameters) {
-    const auto found = file.tensors.find(prefix + parameter.name);
-    if (found == file.tensors.end() || !(found->second.shape == parameter.shape)) {
-      return absl::DataLossError(absl::StrCat("it has no tensor '", prefix, parameter.name, "' ",
-                                              parameter.shape.ToString()));
+  for (const Named& named : list) {
+    const auto found = file.tensors.find(prefix + named.name);
+    if (found == file.tensors.end() || !(found->second.shape == named.shape)) {
+      return absl::DataLossError(
+          absl::StrCat("it has no tensor '", prefix, named.name, "' ", named.shape.ToString()));
     }
     tensors.push_back(std::move(found->second.data));
   }
@@ -121,7 +122,8 @@ absl::StatusOr<std::string> CheckpointFolder::Newest() const {
 
 absl::StatusOr<std::string> CheckpointFolder::Save(const Model& model, const TrainState& state,
                                                    const TensorSet& weights,
-                                                   const TensorSet& velocity) const {
+                                                   const TensorSet& velocity,
+                                                   const TensorSet& buffers) const {
   std::error_code error;
   fs::create_directories(folder_, error);
   if (error) return ErrnoStatus(error.value(), "mkdir", folder_);
@@ -130,6 +132,9 @@ absl::StatusOr<std::string> CheckpointFolder::Save(const Model& model, const Tra
     const Parameter& parameter = model.parameters[i];
     tensors.push_back({parameter.name, parameter.shape, weights[i]});
     tensors.push_back({"momentum/" + parameter.name, parameter.shape, velocity[i]});
+  }
+  for (size_t i = 0; i < model.buffers.size(); ++i) {
+    tensors.push_back({model.buffers[i].name, model.buffers[i].shape, buffers[i]});
   }
   const std::string path =
       (fs::path(folder_) / absl::StrFormat("%s%08d%s", kPrefix, state.step, kSuffix)).string();
@@ -174,10 +179,13 @@ absl::StatusOr<Checkpoint> LoadCheckpoint(const std::string& path, const Model& 
                      file.metadata["model_fingerprint"], ", the job's model has ",
                      absl::StrFormat("%016x", model.Fingerprint()), ")"));
   }
-  absl::StatusOr<TensorSet> weights = TakeTensors(model, "", file);
+  absl::StatusOr<TensorSet> weights = TakeTensors(model.parameters, "", file);
   if (!weights.ok()) return Annotate(weights.status(), path);
-  absl::StatusOr<TensorSet> velocity = TakeTensors(model, "momentum/", file);
+  absl::StatusOr<TensorSet> velocity = TakeTensors(model.parameters, "momentum/", file);
   if (!velocity.ok()) return Annotate(velocity.status(), path);
+  absl::StatusOr<TensorSet> buffers = TakeTensors(model.buffers, "", file);
+  if (!buffers.ok()) return Annotate(buffers.status(), path);
+  checkpoint.buffers = *std::move(buffers);
   checkpoint.weights = *std::move(weights);
   checkpoint.velocity = *std::move(velocity);
   return checkpoint;

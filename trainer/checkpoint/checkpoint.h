@@ -32,6 +32,7 @@ struct Checkpoint {
   TrainState state;
   TensorSet weights;
   TensorSet velocity;
+  TensorSet buffers;
 };
 
 // The checkpoints of one job: "checkpoint-00000940.safetensors" holds the state after 940 steps.
@@ -51,7 +52,8 @@ class CheckpointFolder {
   // if it is missing. Returns the path.
   //   ALREADY_EXISTS  there is a checkpoint of this step: another training uses the folder
   absl::StatusOr<std::string> Save(const Model& model, const TrainState& state,
-                                   const TensorSet& weights, const TensorSet& velocity) const;
+                                   const TensorSet& weights, const TensorSet& velocity,
+                                   const TensorSet& buffers = {}) const;
 
  private:
   absl::Status RemoveOld() const;

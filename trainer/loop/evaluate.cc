@@ -45,9 +45,13 @@ absl::StatusOr<Evaluation> EvaluateOwnPart(Session& session,
     if (!batch.has_value()) return part;
     MILLRACE_RETURN_IF_ERROR(progress.Health());
     progress.Enter(step, -1, collectives::Phase::kBackward);
+    MILLRACE_ASSIGN_OR_RETURN(Network* const network,
+                              session.backend->Compile(batch->num_rows(), NetworkUse::kEvaluation));
     MILLRACE_ASSIGN_OR_RETURN(const StepResult result,
-                              session.backend->Evaluate(InputOf(session.model, *pipeline, *batch)));
+                              network->Forward(InputOf(session.model, *pipeline, *batch)));
     part.correct += result.correct;
+    part.in_top5 += result.in_top5;
+    part.error_sum += result.error_sum;
     part.total += result.valid;
     part.loss_sum += result.loss_sum;
     progress.Enter(step, -1, collectives::Phase::kReading);
@@ -59,8 +63,10 @@ absl::StatusOr<Evaluation> EvaluateOwnPart(Session& session,
 StepInput InputOf(const Model& model, const pipeline::Pipeline& pipeline,
                   const pipeline::Batch& batch) {
   StepInput input;
-  input.images = batch.Find(model.input_field);
-  input.labels = batch.Find(model.label_field);
+  for (const ModelInput& field : model.inputs) {
+    input.inputs.emplace_back(batch.Find(field.field));
+  }
+  for (const Loss& loss : model.losses) input.targets.emplace_back(batch.Find(loss.target));
   input.valid = batch.valid();
   input.global_valid_rows = batch.num_global_valid_rows();
   input.ids = batch.ids();
@@ -75,11 +81,15 @@ absl::StatusOr<Evaluation> Evaluate(Session& session, collectives::Communicator&
   const Waiting waiting(&progress, step);
   MILLRACE_RETURN_IF_ERROR(
       AgreeOnStatus(communicator, Annotate(part.status(), session.job.eval_path)));
-  std::array<int64_t, 2> counts = {part->correct, part->total};
+  std::array<int64_t, 3> counts = {part->correct, part->total, part->in_top5};
+  std::array<double, 2> sums = {part->loss_sum, part->error_sum};
   MILLRACE_RETURN_IF_ERROR(SumOverRanks(communicator, std::span<int64_t>(counts)));
-  MILLRACE_RETURN_IF_ERROR(SumOverRanks(communicator, std::span<double>(&part->loss_sum, 1)));
+  MILLRACE_RETURN_IF_ERROR(SumOverRanks(communicator, std::span<double>(sums)));
   part->correct = counts[0];
   part->total = counts[1];
+  part->in_top5 = counts[2];
+  part->loss_sum = sums[0];
+  part->error_sum = sums[1];
   return part;
 }
 

@@ -27,8 +27,10 @@ absl::StatusOr<std::unique_ptr<pipeline::Pipeline>> OpenEvaluation(
 
 struct Evaluation {
   int64_t correct = 0;
+  int64_t in_top5 = 0;
   int64_t total = 0;
   double loss_sum = 0;
+  double error_sum = 0;
 
   double accuracy() const {
     return total > 0 ? static_cast<double>(correct) / static_cast<double>(total) : 0;

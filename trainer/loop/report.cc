@@ -72,10 +72,19 @@ std::vector<std::string> FormatReduction(const collectives::ReducerCounters& cou
   return lines;
 }
 
-std::string FormatEvaluation(uint64_t epoch, int64_t correct, int64_t total, double mean_loss) {
-  const double accuracy = total > 0 ? static_cast<double>(correct) / static_cast<double>(total) : 0;
-  return absl::StrFormat("epoch %d: test accuracy %.4f (%d/%d), loss %.4f", epoch, accuracy,
-                         correct, total, mean_loss);
+std::string FormatEvaluation(const EvaluationLine& line) {
+  std::string text = absl::StrCat("epoch ", line.epoch, ": ");
+  const auto total = static_cast<double>(std::max<int64_t>(1, line.total));
+  if (line.mean_error) {
+    absl::StrAppendFormat(&text, "test error %.4f (mean absolute)", *line.mean_error);
+  } else {
+    absl::StrAppendFormat(&text, "test accuracy %.4f (%d/%d)",
+                          static_cast<double>(line.correct) / total, line.correct, line.total);
+  }
+  if (line.in_top5) {
+    absl::StrAppendFormat(&text, ", top-5 %.4f", static_cast<double>(*line.in_top5) / total);
+  }
+  return absl::StrFormat("%s, loss %.4f", text, line.mean_loss);
 }
 
 std::string InputVerdict(double wait_fraction) {

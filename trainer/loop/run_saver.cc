@@ -21,8 +21,10 @@ RunSaver::RunSaver(collectives::Communicator& communicator, Guard& guard, Sessio
       saved_step_(session.resumed_from.empty() ? std::nullopt : std::optional(session.state.step)) {
 }
 
-void RunSaver::NoteLoss(double loss) {
-  if (!bad_step_ && !std::isfinite(loss)) bad_step_ = session_.state.step;
+void RunSaver::NoteLoss(double loss, const std::string& bad_layer) {
+  if (bad_step_ || std::isfinite(loss)) return;
+  bad_step_ = session_.state.step;
+  bad_layer_ = bad_layer;
 }
 
 absl::Status RunSaver::CheckFinite() const {
@@ -31,7 +33,11 @@ absl::Status RunSaver::CheckFinite() const {
                                                  step, what, session_.schedule->RateAt(step - 1),
                                                  LastGood()));
   };
-  if (bad_step_) return diverged(*bad_step_, "the loss");
+  if (bad_step_ && bad_layer_.empty()) return diverged(*bad_step_, "the loss");
+  if (bad_step_) {
+    return diverged(*bad_step_,
+                    absl::StrCat("the loss, by the result of layer '", bad_layer_, "',"));
+  }
   for (size_t i = 0; i < session_.weights.size(); ++i) {
     const std::vector<float>& weights = session_.weights[i];
     if (!std::all_of(weights.begin(), weights.end(), [](float w) { return std::isfinite(w); })) {
@@ -73,7 +79,7 @@ absl::StatusOr<std::string> RunSaver::Write(const TensorSet& velocity) const {
   const JobFile& job = session_.job;
   const CheckpointFolder folder(job.checkpoint_folder,
                                 static_cast<int>(job.job.checkpoint().keep()), session_.warn);
-  return folder.Save(session_.model, session_.state, session_.weights, velocity);
+  return folder.Save(session_.model, session_.state, session_.weights, velocity, session_.buffers);
 }
 
 // The weights change only between two steps, so they are those of the last whole one.

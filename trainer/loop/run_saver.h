@@ -22,8 +22,9 @@ class RunSaver {
   // All outlive it.
   RunSaver(collectives::Communicator& communicator, Guard& guard, Session& session);
 
-  // Takes this rank's loss of the session's current step.
-  void NoteLoss(double loss);
+  // Takes this rank's loss of the session's current step, and the first layer with values that are
+  // not finite ("": not known).
+  void NoteLoss(double loss, const std::string& bad_layer);
   // OUT_OF_RANGE: a loss or a weight of this rank is not finite.
   absl::Status CheckFinite() const;
 
@@ -49,6 +50,7 @@ class RunSaver {
   std::string newest_;
   std::optional<uint64_t> saved_step_;
   std::optional<uint64_t> bad_step_;  // the first whose loss is not finite on this rank
+  std::string bad_layer_;             // the layer of that step where it began
 };
 
 }  // namespace millrace::trainer

@@ -194,6 +194,7 @@ absl::Status Opener::MakeVelocity() {
 
 absl::Status Opener::MakeWeights() {
   session_->weights = MakeInitialWeights(session_->model, session_->job.job.seed());
+  session_->buffers = MakeInitialBuffers(session_->model);
   return absl::OkStatus();
 }
 
@@ -232,6 +233,7 @@ absl::Status Opener::ShareCheckpoint() {
   if (found_.has_value()) {
     session_->resumed_from = found_->path;
     session_->weights = std::move(found_->weights);
+    session_->buffers = std::move(found_->buffers);
     velocity_ = std::move(found_->velocity);
     loaded = std::move(found_->state);
   }
@@ -243,6 +245,7 @@ absl::Status Opener::ShareCheckpoint() {
   MILLRACE_RETURN_IF_ERROR(BroadcastText(communicator_, loaded.resume_token));
   MILLRACE_RETURN_IF_ERROR(BroadcastText(communicator_, session_->resumed_from));
   MILLRACE_RETURN_IF_ERROR(BroadcastTensors(session_->weights));
+  MILLRACE_RETURN_IF_ERROR(BroadcastTensors(session_->buffers));
   MILLRACE_RETURN_IF_ERROR(BroadcastTensors(velocity_));
   loaded.step = static_cast<uint64_t>(numbers[0]);
   loaded.epoch = static_cast<uint64_t>(numbers[1]);
@@ -381,9 +384,9 @@ absl::Status Opener::OpenStrategy() {
 
 absl::Status Opener::MakeBackend() {
   Session& session = *session_;
-  MILLRACE_ASSIGN_OR_RETURN(
-      session.backend, make_backend_(session.model, session.weights, session.strategy->gradients(),
-                                     session.cores.compute));
+  MILLRACE_ASSIGN_OR_RETURN(session.backend,
+                            make_backend_(session.model, session.weights, session.buffers,
+                                          session.strategy->gradients(), session.cores.compute));
   return absl::OkStatus();
 }
 

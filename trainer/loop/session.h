@@ -56,6 +56,7 @@ struct Session {
   TrainState state;
   std::string resumed_from;  // path of the checkpoint; empty: a fresh start
   TensorSet weights;
+  TensorSet buffers;
   std::optional<Schedule> schedule;
   std::unique_ptr<Strategy> strategy;
   std::unique_ptr<Backend> backend;

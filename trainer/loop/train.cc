@@ -30,6 +30,7 @@
 #include "collectives/agreed.h"
 #include "collectives/peer_lost.h"
 #include "collectives/weights_digest.h"
+#include "trainer/loop/batch_statistics.h"
 #include "trainer/loop/evaluate.h"
 #include "trainer/loop/parts.h"
 #include "trainer/loop/run_log.h"
@@ -56,6 +57,8 @@ double SecondsSince(Clock::time_point start) {
 struct RunningStep {
   std::string resume_token;  // of its last batch
   RunLog::Step counted;
+  BatchStatistics statistics;
+  std::string bad_layer;  // the first with values that are not finite, if the loss is not
 };
 
 class Loop {
@@ -90,6 +93,7 @@ class Loop {
   absl::Status Compute(const pipeline::Batch& batch, RunningStep& step);
   // Updates the weights by the sums of the `i`th step that is ready.
   absl::Status Update(size_t i);
+  absl::Status AverageStatistics(RunningStep& step);
   absl::Status CountSkips(bool skipped);
   absl::Status CompareWeights() const;
   absl::Status Log();
@@ -214,31 +218,47 @@ absl::Status Loop::Compute(const pipeline::Batch& batch, RunningStep& step) {
   session.strategy->SetRows(communicator_.rank() == 0 ? rows : 0);
   StepInput input = InputOf(session.model, *session.train, batch);
   input.global_valid_rows = 1;
+  input.seed = session.job.job.seed();
+  input.step = begun_;
   const auto ready = [&session](size_t i) { return session.strategy->MarkReady(i); };
-  MILLRACE_ASSIGN_OR_RETURN(const StepResult result, session.backend->TrainStep(input, ready));
+  MILLRACE_ASSIGN_OR_RETURN(Network* const network,
+                            session.backend->Compile(batch.num_rows(), NetworkUse::kTraining));
+  MILLRACE_ASSIGN_OR_RETURN(const StepResult result, network->Forward(input));
+  MILLRACE_RETURN_IF_ERROR(network->Backward(ready));
   MILLRACE_RETURN_IF_ERROR(session.strategy->Finish());
   step.counted.rows += rows;
   step.counted.loss_sum += result.loss_sum;
+  step.statistics.Add(network->statistics(), result.valid);
+  if (!std::isfinite(result.loss_sum)) step.bad_layer = network->FirstNonFinite();
   step.resume_token = batch.resume_token();
   return absl::OkStatus();
+}
+
+// Comes before the weights change, so that the loss of a rank here leaves a whole step.
+absl::Status Loop::AverageStatistics(RunningStep& step) {
+  if (session_.buffers.empty()) return absl::OkStatus();
+  const Waiting waiting = Wait();
+  return step.statistics.AverageOverRanks(communicator_);
 }
 
 absl::Status Loop::Update(size_t i) {
   const Clock::time_point start = Clock::now();
   TrainState& state = session_.state;
   const auto number = static_cast<int64_t>(state.step);
+  RunningStep step = std::move(under_way_.front());
+  under_way_.pop_front();
+  MILLRACE_RETURN_IF_ERROR(AverageStatistics(step));
   guard_.progress().Enter(number, -1, Phase::kUpdating);
   MILLRACE_ASSIGN_OR_RETURN(
       const collectives::StepOutcome outcome,
       session_.strategy->Apply(i, number, session_.schedule->RateAt(state.step), session_.weights));
-  RunningStep step = std::move(under_way_.front());
-  under_way_.pop_front();
+  if (!outcome.skip) step.statistics.Update(session_.model, session_.buffers);
   state.resume_token = std::move(step.resume_token);
   ++state.step;
   if (state.step % session_.steps.steps_per_epoch == 0) ++state.epoch;
   step.counted.seconds += SecondsSince(start);
   log_.AddStep(step.counted, outcome);
-  saver_.NoteLoss(log_.last_loss());
+  saver_.NoteLoss(log_.last_loss(), step.bad_layer);
   MILLRACE_RETURN_IF_ERROR(CountSkips(outcome.skip));
   return AfterStep();
 }
@@ -268,6 +288,10 @@ absl::Status Loop::CompareWeights() const {
   for (size_t i = 0; i < session_.weights.size(); ++i) {
     const Parameter& parameter = session_.model.parameters[i];
     weights.push_back({parameter.name, {session_.weights[i].data(), DType::kF32, parameter.shape}});
+  }
+  for (size_t i = 0; i < session_.buffers.size(); ++i) {
+    const Buffer& buffer = session_.model.buffers[i];
+    weights.push_back({buffer.name, {session_.buffers[i].data(), DType::kF32, buffer.shape}});
   }
   const Waiting waiting = Wait();
   const collectives::WeightsWatch watch(every);

@@ -9,50 +9,40 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "base/dtype.h"
 #include "base/schema.h"
 #include "base/shape.h"
 #include "pipeline/plan.h"
+#include "trainer/model/layer.h"
+#include "trainer/model/loss.h"
 
 namespace millrace::trainer {
 
 class ModelSpec;  // model.proto
 
-enum class LayerKind { kConvolution, kMaxPool, kAveragePool, kRelu, kFullyConnected };
-
-// One layer of the chain, with every size worked out. Shapes are per sample: [height, width,
-// channels] or [values].
-struct Layer {
-  std::string name;
-  LayerKind kind = LayerKind::kRelu;
-  Shape input;
-  Shape output;
-  int64_t kernel = 0;  // side of convolutions and pools, which are square
-  int64_t stride = 1;
-  int64_t padding = 0;
-  int weights = -1;  // indexes into Model::parameters; -1: the layer has none
-  int bias = -1;
+// A field of the batch that the model reads.
+struct ModelInput {
+  std::string field;
+  DType dtype = DType::kF32;
+  int value = -1;  // the value that it becomes
+  // Of uint8, by channel: a value becomes (value - mean) / stddev.
+  std::vector<double> mean;
+  std::vector<double> stddev;
 };
 
-// A trainable tensor: convolution weights are [filters, channels, kernel, kernel], those of a fully
-// connected layer [outputs, inputs], where inputs run over height, width, channels.
-struct Parameter {
-  std::string name;  // "conv1/weights"
-  Shape shape;
-  int64_t fan_in = 1;    // inputs that one output sums
-  bool is_bias = false;  // true for the biases of a layer
-};
-
-// A checked model: a chain of layers from the input to the loss. Backward makes the gradients in
-// the reverse order of `parameters`.
+// A checked model: layers in an order in which each reads only values that exist, from the inputs
+// to the losses. Every value has a reader. Backward makes the gradients in the reverse order of
+// `parameters`.
 struct Model {
   std::string name;
-  std::string input_field;
-  Shape input_shape;
-  std::string label_field;
-  int64_t num_classes = 0;
+  std::vector<Value> values;  // of the inputs and of the layers, in the order of the file
+  std::vector<ModelInput> inputs;
   std::vector<Layer> layers;
+  std::vector<Loss> losses;
   std::vector<Parameter> parameters;
+  std::vector<Buffer> buffers;
 
+  const Shape& input_shape(size_t i) const { return values[inputs[i].value].shape; }
   int64_t num_parameters() const;  // elements of all of them
   // All settings that a checkpoint's tensors depend on, one layer per line; not the model's name.
   std::string ToText() const;

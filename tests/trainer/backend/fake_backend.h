@@ -25,34 +25,46 @@ struct FakeHooks {
 
 // Computes no model: the gradient of a weight is the weight itself times the valid rows, the loss
 // of each row is 1, and every row is correct. Each hook is called once.
-class FakeBackend final : public Backend {
+class FakeBackend final : public Backend, public Network {
  public:
   // `hooks` outlives the factory and its backends.
   static BackendFactory Factory(FakeHooks& hooks) {
-    return [&hooks](const Model&, const TensorSet& weights, std::vector<std::span<float>> gradients,
+    return [&hooks](const Model& model, const TensorSet& weights, const TensorSet&,
+                    std::vector<std::span<float>> gradients,
                     int) -> absl::StatusOr<std::unique_ptr<Backend>> {
       Call(hooks.opening);
-      return std::make_unique<FakeBackend>(weights, std::move(gradients), hooks);
+      return std::make_unique<FakeBackend>(model, weights, std::move(gradients), hooks);
     };
   }
 
-  FakeBackend(const TensorSet& weights, std::vector<std::span<float>> gradients, FakeHooks& hooks)
-      : weights_(weights), gradients_(std::move(gradients)), hooks_(hooks) {}
+  FakeBackend(const Model& model, const TensorSet& weights, std::vector<std::span<float>> gradients,
+              FakeHooks& hooks)
+      : weights_(weights),
+        gradients_(std::move(gradients)),
+        hooks_(hooks),
+        statistics_(MakeInitialBuffers(model)) {}
   ~FakeBackend() override { Call(hooks_.closing); }
 
-  absl::StatusOr<StepResult> TrainStep(const StepInput& input,
-                                       const GradientReady& ready) override {
-    Call(hooks_.step);
-    const StepResult result = Count(input);
+  absl::StatusOr<Network*> Compile(int64_t, NetworkUse use) override {
+    use_ = use;
+    return this;
+  }
+  absl::StatusOr<StepResult> Forward(const StepInput& input) override {
+    if (use_ == NetworkUse::kTraining) Call(hooks_.step);
+    result_ = Count(input);
+    return result_;
+  }
+  absl::Status Backward(const GradientReady& ready) override {
     for (size_t i = gradients_.size(); i-- > 0;) {
       for (size_t k = 0; k < gradients_[i].size(); ++k) {
-        gradients_[i][k] = weights_[i][k] * static_cast<float>(result.valid);
+        gradients_[i][k] = weights_[i][k] * static_cast<float>(result_.valid);
       }
       MILLRACE_RETURN_IF_ERROR(ready(i));
     }
-    return result;
+    return absl::OkStatus();
   }
-  absl::StatusOr<StepResult> Evaluate(const StepInput& input) override { return Count(input); }
+  const TensorSet& statistics() const override { return statistics_; }
+  std::string FirstNonFinite() const override { return ""; }
   std::string Describe() const override { return "fake"; }
 
  private:
@@ -70,6 +82,9 @@ class FakeBackend final : public Backend {
   const TensorSet& weights_;
   const std::vector<std::span<float>> gradients_;
   FakeHooks& hooks_;
+  const TensorSet statistics_;
+  NetworkUse use_ = NetworkUse::kTraining;  // of the last Compile
+  StepResult result_;                       // of the last Forward
 };
 
 }  // namespace millrace::trainer

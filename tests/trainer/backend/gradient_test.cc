@@ -4,88 +4,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
+#include "tests/trainer/backend/reference.h"
 #include "tests/trainer/model/test_nets.h"
 
 namespace millrace::trainer {
 namespace {
-
-using Values = std::vector<double>;
-
-int64_t At(const Shape& s, int64_t y, int64_t x, int64_t c) { return (y * s[1] + x) * s[2] + c; }
-
-bool Inside(const Shape& s, int64_t y, int64_t x) {
-  return y >= 0 && x >= 0 && y < s[0] && x < s[1];
-}
-
-double ConvolutionAt(const Layer& l, const Values& in, const Values& w, double bias, int64_t y,
-                     int64_t x, int64_t f) {
-  double sum = bias;
-  for (int64_t c = 0; c < l.input[2]; ++c) {
-    for (int64_t k = 0; k < l.kernel * l.kernel; ++k) {
-      const int64_t sy = y * l.stride - l.padding + k / l.kernel;
-      const int64_t sx = x * l.stride - l.padding + k % l.kernel;
-      if (!Inside(l.input, sy, sx)) continue;
-      sum += in[At(l.input, sy, sx, c)] * w[(f * l.input[2] + c) * l.kernel * l.kernel + k];
-    }
-  }
-  return sum;
-}
-
-double PoolAt(const Layer& l, const Values& in, int64_t y, int64_t x, int64_t c) {
-  double top = -std::numeric_limits<double>::infinity();
-  double sum = 0;
-  int64_t count = 0;
-  for (int64_t k = 0; k < l.kernel * l.kernel; ++k) {
-    const int64_t sy = y * l.stride - l.padding + k / l.kernel;
-    const int64_t sx = x * l.stride - l.padding + k % l.kernel;
-    if (!Inside(l.input, sy, sx)) continue;
-    const double value = in[At(l.input, sy, sx, c)];
-    top = std::max(top, value);
-    sum += value;
-    ++count;
-  }
-  return l.kind == LayerKind::kMaxPool ? top : sum / static_cast<double>(count);
-}
-
-Values Apply(const Layer& l, const Values& in, const std::vector<Values>& parameters) {
-  Values out(l.output.num_elements());
-  for (int64_t i = 0; i < static_cast<int64_t>(out.size()); ++i) {
-    const int64_t c = l.output.rank() == 3 ? i % l.output[2] : 0;
-    const int64_t x = l.output.rank() == 3 ? i / l.output[2] % l.output[1] : 0;
-    const int64_t y = l.output.rank() == 3 ? i / l.output[2] / l.output[1] : 0;
-    if (l.kind == LayerKind::kConvolution) {
-      out[i] = ConvolutionAt(l, in, parameters[l.weights], parameters[l.bias][c], y, x, c);
-    } else if (l.kind == LayerKind::kFullyConnected) {
-      out[i] = parameters[l.bias][i];
-      for (size_t k = 0; k < in.size(); ++k)
-        out[i] += in[k] * parameters[l.weights][i * in.size() + k];
-    } else if (l.kind == LayerKind::kRelu) {
-      out[i] = std::max(0.0, in[i]);
-    } else {
-      out[i] = PoolAt(l, in, y, x, c);
-    }
-  }
-  return out;
-}
-
-// The sum over valid rows of -log softmax(logits)[label].
-double ReferenceLoss(const Model& model, const std::vector<Values>& parameters,
-                     const Samples& samples) {
-  const size_t row_values = model.input_shape.num_elements();
-  double loss = 0;
-  for (size_t row = 0; row < samples.valid.size(); ++row) {
-    if (samples.valid[row] == 0) continue;
-    const auto begin = samples.images.begin() + static_cast<int64_t>(row * row_values);
-    Values values(begin, begin + static_cast<int64_t>(row_values));
-    for (const Layer& layer : model.layers) values = Apply(layer, values, parameters);
-    double sum = 0;
-    for (double value : values) sum += std::exp(value);
-    loss += std::log(sum) - values[samples.labels[row]];
-  }
-  return loss;
-}
 
 // Compares all gradients of one step with central differences. Tolerance: float32 sums of some
 // hundred products, relative to the tensor's largest gradient.
@@ -101,9 +25,10 @@ void CheckGradients(const Model& model, const Samples& samples) {
 
   TensorSet gradients = MakeZeros(model);
   std::vector<size_t> order;
-  auto backend = MakeOneDnnBackend(model, weights, Spans(gradients), 2);
+  const TensorSet buffers = MakeInitialBuffers(model);
+  auto backend = MakeOneDnnBackend(model, weights, buffers, Spans(gradients), 2);
   ASSERT_TRUE(backend.ok()) << backend.status();
-  const auto result = (*backend)->TrainStep(samples.All(), [&](size_t i) {
+  const auto result = TrainStep(**backend, samples.All(), [&](size_t i) {
     order.push_back(i);
     return absl::OkStatus();
   });
@@ -191,6 +116,128 @@ TEST(GradientTest, LeNetShapeOfOneChannelMatchesReference) {
   CheckGradients(model, Samples(model, 2, 0, 7));
 }
 
+TEST(GradientTest, AValueWithThreeReadersGetsTheSumOfTheirGradients) {
+  const Model model = MakeModel(R"(layer { input_layer { shape: [5, 5, 2] } }
+    layer { name: "stem" convolution { filters: 3 kernel: 3 } }
+    layer { name: "a" input: "stem" relu {} }
+    layer { name: "b" input: "stem" pool { kernel: 2 } }
+    layer { name: "c" input: "stem" fully_connected { outputs: 3 } }
+    layer { name: "fa" input: "a" fully_connected { outputs: 3 } }
+    layer { name: "fb" input: "b" fully_connected { outputs: 3 } }
+    layer { input: "fa" softmax_cross_entropy {} } layer { input: "fb" softmax_cross_entropy {} }
+    layer { input: "c" softmax_cross_entropy {} })");
+  CheckGradients(model, Samples(model, 3, 1, 10));
+}
+
+TEST(GradientTest, ConvolutionsWithEveryOptionMatchReference) {
+  for (const char* const options :
+       {"kernel: [3, 2] stride: [1, 2] padding: [1, 0]", "kernel: 3 padding: [0, 2, 1, 0]",
+        "kernel: [1, 3] dilation: [1, 2]", "kernel: 3 stride: 2 same: true",
+        "kernel: [2, 5] dilation: [3, 1] same: true", "kernel: 3 groups: 2 bias: false",
+        "kernel: 2 groups: 4 dilation: 2 padding: 1", "kernel: 1 bias: false"}) {
+    SCOPED_TRACE(options);
+    const Model model = MakeModel(std::string(R"(layer { input_layer { shape: [6, 7, 3] } }
+        layer { convolution { filters: 4 kernel: 1 } } layer { convolution { filters: 8 )") +
+                                  options + R"(} } layer { relu {} }
+        layer { fully_connected { outputs: 3 bias: false } } layer { softmax_cross_entropy {} })");
+    CheckGradients(model, Samples(model, 2, 0, 11));
+  }
+}
+
+TEST(GradientTest, TransposedConvolutionsMatchReference) {
+  for (const char* const options :
+       {"kernel: 3 stride: 2", "kernel: [4, 3] stride: [2, 1] padding: [1, 0]",
+        "kernel: 5 stride: 2 same: true bias: false", "kernel: 3 padding: [0, 1, 2, 1]",
+        "kernel: 2 dilation: 2 groups: 2"}) {
+    SCOPED_TRACE(options);
+    const Model model = MakeModel(std::string(R"(layer { input_layer { shape: [3, 4, 2] } }
+        layer { convolution { filters: 4 kernel: 1 } }
+        layer { transposed_convolution { filters: 6 )") +
+                                  options + R"(} } layer { relu {} }
+        layer { fully_connected { outputs: 3 } } layer { softmax_cross_entropy {} })");
+    CheckGradients(model, Samples(model, 2, 0, 19));
+  }
+}
+
+TEST(GradientTest, PoolsWithEveryOptionMatchReference) {
+  for (const char* const pool : {"pool { kernel: [3, 2] stride: [1, 2] padding: [1, 0] }",
+                                 "pool { kind: AVERAGE kernel: [2, 3] padding: [0, 1, 2, 1] }",
+                                 "pool { kind: AVERAGE kernel: 3 stride: 2 same: true }",
+                                 "pool { kernel: 2 same: true }", "global_average_pool {}"}) {
+    SCOPED_TRACE(pool);
+    const Model model = MakeModel(std::string(R"(layer { input_layer { shape: [5, 7, 2] } }
+        layer { convolution { filters: 3 kernel: 1 } } layer { )") +
+                                  pool + R"( }
+        layer { fully_connected { outputs: 3 } } layer { softmax_cross_entropy {} })");
+    CheckGradients(model, Samples(model, 2, 0, 12));
+  }
+}
+
+TEST(GradientTest, ActivationsMatchReference) {
+  for (const char* const activation :
+       {"relu {}", "relu6 {}", "leaky_relu {}", "leaky_relu { slope: 0.2 }", "sigmoid {}",
+        "tanh {}", "silu {}"}) {
+    SCOPED_TRACE(activation);
+    const Model model = MakeModel(std::string(R"(layer { input_layer { shape: 5 } }
+        layer { fully_connected { outputs: 40 } } layer { name: "a" )") +
+                                  activation + R"( } layer { relu {} }
+        layer { fully_connected { outputs: 3 } } layer { softmax_cross_entropy {} })");
+    CheckGradients(model, Samples(model, 3, 1, 13));
+  }
+}
+
+// The first addend is read twice by one layer, and by another.
+TEST(GradientTest, JoinedLayersMatchReference) {
+  const Model model = MakeModel(R"(layer { input_layer { shape: [4, 4, 2] } }
+    layer { name: "a" convolution { filters: 3 kernel: 1 } }
+    layer { name: "b" input: "input1" convolution { filters: 3 kernel: 3 same: true } }
+    layer { name: "sum" input: ["a", "b", "a"] add {} } layer { relu {} }
+    layer { name: "product" input: ["relu1", "b"] multiply {} }
+    layer { name: "c" input: "a" convolution { filters: 2 kernel: 1 } }
+    layer { name: "all" input: ["product", "c", "relu1"] concat {} }
+    layer { name: "flat" reshape {} } layer { relu {} }
+    layer { name: "image" reshape { shape: [8, 4, 4] } }
+    layer { convolution { filters: 2 kernel: 2 } }
+    layer { fully_connected { outputs: 3 } } layer { softmax_cross_entropy {} })");
+  CheckGradients(model, Samples(model, 3, 1, 14));
+}
+
+TEST(GradientTest, AReshapedValueWithOtherReadersMatchesReference) {
+  const Model model = MakeModel(R"(layer { input_layer { shape: [2, 2, 3] } }
+    layer { name: "direct" reshape {} }
+    layer { name: "a" input: "input1" convolution { filters: 3 kernel: 1 } }
+    layer { name: "flat" reshape {} } layer { relu {} }
+    layer { name: "sum" input: ["relu1", "direct"] add {} }
+    layer { name: "b" input: "a" fully_connected { outputs: 12 } }
+    layer { name: "c" input: ["sum", "b"] concat {} }
+    layer { fully_connected { outputs: 3 } } layer { softmax_cross_entropy {} })");
+  CheckGradients(model, Samples(model, 3, 1, 15));
+}
+
+TEST(GradientTest, BatchNormOfImagesAndVectorsWithoutPaddingMatchesReference) {
+  const Model model = MakeModel(R"(layer { input_layer { shape: [4, 3, 2] } }
+    layer { convolution { filters: 3 kernel: 3 same: true bias: false } }
+    layer { name: "a" batch_norm { epsilon: 0.01 } } layer { relu {} }
+    layer { fully_connected { outputs: 5 bias: false } } layer { batch_norm {} } layer { relu {} }
+    layer { fully_connected { outputs: 3 } } layer { softmax_cross_entropy {} })");
+  CheckGradients(model, Samples(model, 6, 0, 16));
+  CheckGradients(model, Samples(model, 6, 2, 17));
+}
+
+TEST(GradientTest, BatchNormOfTheInputAndInAResidualBlockMatchesReference) {
+  const Model model = MakeModel(R"(layer { input_layer { shape: [5, 5, 2] } }
+    layer { name: "in" batch_norm {} }
+    layer { name: "stem" convolution { filters: 3 kernel: 1 } }
+    layer { name: "c1" convolution { filters: 3 kernel: 3 padding: 1 bias: false } }
+    layer { batch_norm {} } layer { relu {} }
+    layer { name: "c2" convolution { filters: 3 kernel: 3 padding: 1 bias: false } }
+    layer { name: "n2" batch_norm {} }
+    layer { input: ["n2", "stem"] add {} } layer { relu {} }
+    layer { global_average_pool {} }
+    layer { fully_connected { outputs: 3 } } layer { softmax_cross_entropy {} })");
+  CheckGradients(model, Samples(model, 4, 1, 18));
+}
+
 TEST(GradientTest, EvaluationGivesTheSameLossAsTraining) {
   const Model model = MakeModel(R"(layer { input_layer { shape: [8, 8, 1] } }
     layer { convolution { filters: 4 kernel: 3 } } layer { relu {} } layer { pool { kernel: 2 } }
@@ -198,11 +245,10 @@ TEST(GradientTest, EvaluationGivesTheSameLossAsTraining) {
   const Samples samples(model, 9, 2, 8);
   const TensorSet weights = MakeInitialWeights(model, 1);
   TensorSet gradients = MakeZeros(model);
-  auto backend = MakeOneDnnBackend(model, weights, Spans(gradients), 1);
+  auto backend = MakeOneDnnBackend(model, weights, kNoBuffers, Spans(gradients), 1);
   ASSERT_TRUE(backend.ok());
-  const auto trained =
-      (*backend)->TrainStep(samples.All(), [](size_t) { return absl::OkStatus(); });
-  const auto evaluated = (*backend)->Evaluate(samples.All());
+  const auto trained = TrainStep(**backend, samples.All(), [](size_t) { return absl::OkStatus(); });
+  const auto evaluated = EvaluateStep(**backend, samples.All());
   ASSERT_TRUE(trained.ok() && evaluated.ok());
   EXPECT_NEAR(trained->loss_sum, evaluated->loss_sum, 1e-5);
   EXPECT_EQ(trained->correct, evaluated->correct);
@@ -219,9 +265,9 @@ TEST(GradientTest, SameInputsGiveTheSameBits) {
   uint64_t first = 0;
   for (int round = 0; round < 20; ++round) {
     TensorSet gradients = MakeZeros(model);
-    auto backend = MakeOneDnnBackend(model, weights, Spans(gradients), 2);
+    auto backend = MakeOneDnnBackend(model, weights, kNoBuffers, Spans(gradients), 2);
     ASSERT_TRUE(backend.ok());
-    ASSERT_TRUE((*backend)->TrainStep(samples.All(), [](size_t) { return absl::OkStatus(); }).ok());
+    ASSERT_TRUE(TrainStep(**backend, samples.All(), [](size_t) { return absl::OkStatus(); }).ok());
     if (round == 0) first = Digest(gradients);
     ASSERT_EQ(Digest(gradients), first) << "round " << round;
   }
@@ -232,10 +278,10 @@ TEST(GradientTest, AnErrorOfTheCallbackEndsTheStep) {
     layer { fully_connected { outputs: 4 } } layer { softmax_cross_entropy {} })");
   const TensorSet weights = MakeInitialWeights(model, 1);
   TensorSet gradients = MakeZeros(model);
-  auto backend = MakeOneDnnBackend(model, weights, Spans(gradients), 1);
+  auto backend = MakeOneDnnBackend(model, weights, kNoBuffers, Spans(gradients), 1);
   ASSERT_TRUE(backend.ok());
-  const auto result = (*backend)->TrainStep(
-      Samples(model, 2, 0, 1).All(), [](size_t) { return absl::UnavailableError("peer gone"); });
+  const auto result = TrainStep(**backend, Samples(model, 2, 0, 1).All(),
+                                [](size_t) { return absl::UnavailableError("peer gone"); });
   EXPECT_EQ(result.status().code(), absl::StatusCode::kUnavailable);
 }
 

@@ -4,11 +4,13 @@
 #include <google/protobuf/text_format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>
 
 #include "base/philox.h"
+#include "base/status.h"
 #include "trainer/backend/backend.h"
 #include "trainer/model/model.h"
 #include "trainer/model/model.pb.h"
@@ -28,7 +30,8 @@ inline Model MakeModel(const std::string& text) {
 // Samples of a model with their own memory; the last ones may be padding.
 struct Samples {
   Samples(const Model& model, int64_t rows, int64_t padding, uint64_t seed)
-      : shape(model.input_shape.Prepend(rows)),
+      : num_losses(model.losses.size()),
+        shape(model.input_shape(0).Prepend(rows)),
         images(shape.num_elements()),
         labels(rows),
         valid(rows, 1) {
@@ -36,7 +39,9 @@ struct Samples {
     key.seed = seed;
     RandomStream random(key);
     for (float& value : images) value = 2 * random.NextFloat() - 1;
-    for (int64_t& label : labels) label = static_cast<int64_t>(random.Below(model.num_classes));
+    for (int64_t& label : labels)
+      label =
+          static_cast<int64_t>(random.Below(std::max<int64_t>(1, model.losses[0].num_labels())));
     for (int64_t i = 0; i < padding; ++i) valid[rows - 1 - i] = 0;
   }
 
@@ -51,22 +56,45 @@ struct Samples {
     std::vector<int64_t> extents(shape.extents().begin(), shape.extents().end());
     extents[0] = end - begin;
     StepInput input;
-    input.images = {images.data() + begin * row, DType::kF32, Shape(extents)};
-    input.labels = {labels.data() + begin, DType::kI64, Shape{end - begin}};
+    input.inputs = {{images.data() + begin * row, DType::kF32, Shape(extents)}};
+    input.targets.assign(num_losses, {labels.data() + begin, DType::kI64, Shape{end - begin}});
     input.valid = std::span(valid).subspan(begin, end - begin);
     input.global_valid_rows = global_valid;
     return input;
   }
   StepInput All() const { return Slice(0, shape[0], num_valid()); }
 
+  size_t num_losses;
   Shape shape;
   std::vector<float> images;
   std::vector<int64_t> labels;
   std::vector<uint8_t> valid;
 };
 
+// The buffers of models without a batch norm.
+inline const TensorSet kNoBuffers;
+
 inline std::vector<std::span<float>> Spans(TensorSet& tensors) {
   return {tensors.begin(), tensors.end()};
+}
+
+// A Network::GradientReady that does nothing.
+inline absl::Status Ignore(size_t) { return absl::OkStatus(); }
+
+// One forward and backward pass.
+inline absl::StatusOr<StepResult> TrainStep(Backend& backend, const StepInput& input,
+                                            const Network::GradientReady& ready) {
+  const auto rows = static_cast<int64_t>(input.valid.size());
+  MILLRACE_ASSIGN_OR_RETURN(Network* const network, backend.Compile(rows, NetworkUse::kTraining));
+  MILLRACE_ASSIGN_OR_RETURN(const StepResult result, network->Forward(input));
+  MILLRACE_RETURN_IF_ERROR(network->Backward(ready));
+  return result;
+}
+
+inline absl::StatusOr<StepResult> EvaluateStep(Backend& backend, const StepInput& input) {
+  const auto rows = static_cast<int64_t>(input.valid.size());
+  MILLRACE_ASSIGN_OR_RETURN(Network* const network, backend.Compile(rows, NetworkUse::kEvaluation));
+  return network->Forward(input);
 }
 
 }  // namespace millrace::trainer

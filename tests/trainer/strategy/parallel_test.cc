@@ -38,15 +38,16 @@ absl::Status TrainRank(collectives::Communicator& communicator, const Model& mod
   for (size_t i = 0; i < count; ++i)
     gradients.push_back(reducer->gradient(count - 1 - i).as<float>());
   trained.weights = MakeInitialWeights(model, 11);
-  MILLRACE_ASSIGN_OR_RETURN(auto backend, MakeOneDnnBackend(model, trained.weights, gradients, 1));
+  MILLRACE_ASSIGN_OR_RETURN(auto backend,
+                            MakeOneDnnBackend(model, trained.weights, kNoBuffers, gradients, 1));
   for (int step = 0; step < 10; ++step) {
     const Samples samples(model, 16, step == 9 ? 9 : 0, 100 + step);
     const int64_t begin = communicator.rank() * 16 / communicator.size();
     const int64_t end = (communicator.rank() + 1) * 16 / communicator.size();
     MILLRACE_ASSIGN_OR_RETURN(
         const StepResult result,
-        backend->TrainStep(samples.Slice(begin, end, samples.num_valid()),
-                           [&](size_t i) { return reducer->MarkReady(count - 1 - i); }));
+        TrainStep(*backend, samples.Slice(begin, end, samples.num_valid()),
+                  [&](size_t i) { return reducer->MarkReady(count - 1 - i); }));
     MILLRACE_RETURN_IF_ERROR(reducer->Finish());
     double loss = result.loss_sum / static_cast<double>(samples.num_valid());
     MILLRACE_RETURN_IF_ERROR(
@@ -105,13 +106,13 @@ TEST(ParallelTest, TheLossFalls) {
   const Samples samples(model, 32, 0, 1);
   TensorSet weights = MakeInitialWeights(model, 1);
   TensorSet gradients = MakeZeros(model);
-  auto backend = MakeOneDnnBackend(model, weights, Spans(gradients), 2);
+  auto backend = MakeOneDnnBackend(model, weights, kNoBuffers, Spans(gradients), 2);
   ASSERT_TRUE(backend.ok());
   double first = 0;
   double last = 0;
   for (int step = 0; step < 200; ++step) {
     const auto result =
-        (*backend)->TrainStep(samples.All(), [](size_t) { return absl::OkStatus(); });
+        TrainStep(**backend, samples.All(), [](size_t) { return absl::OkStatus(); });
     ASSERT_TRUE(result.ok());
     if (step == 0) first = result->loss_sum;
     last = result->loss_sum;

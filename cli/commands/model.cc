@@ -1,0 +1,63 @@
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "cli/commands/command.h"
+#include "cli/exit.h"
+#include "trainer/models.h"
+
+namespace millrace::cli {
+namespace {
+
+struct Flags {
+  std::string network;
+  uint64_t classes = 0;
+  std::string image;
+};
+
+// Reads "224x224x3".
+bool ParseImage(const std::string& text, std::vector<int64_t>& image) {
+  for (const auto part : absl::StrSplit(text, 'x')) {
+    if (!absl::SimpleAtoi(part, &image.emplace_back())) return false;
+  }
+  return image.size() == 3;
+}
+
+int Run(const Flags& flags) {
+  trainer::NetworkSizes sizes;
+  sizes.classes = static_cast<int64_t>(flags.classes);
+  if (!flags.image.empty() && !ParseImage(flags.image, sizes.image)) {
+    return FailUsage(
+        absl::StrCat("--image ", flags.image, " is not HEIGHTxWIDTHxCHANNELS (224x224x3)"));
+  }
+  const auto text = trainer::WriteModel(flags.network, sizes);
+  if (!text.ok()) return Fail(text.status());
+  std::fputs(text->c_str(), stdout);
+  return kDone;
+}
+
+}  // namespace
+
+void AddModel(Command parent) {
+  auto flags = std::make_shared<Flags>();
+  Command command = parent.AddCommand("model", "Write the model file of a network");
+  command.Add("network", flags->network, absl::StrJoin(trainer::NetworkNames(), ", "))
+      .Required()
+      .OneOf(trainer::NetworkNames());
+  command.Add("--classes", flags->classes, "Classes (default: the network's own)")
+      .Whole(2, 1 << 20);
+  command.Add("--image", flags->image,
+              "HEIGHTxWIDTHxCHANNELS of the images (default: the network's own)");
+  command.Footer(
+      "Examples:\n"
+      "  millrace model resnet50 --classes 1000 > model.pbtxt\n"
+      "  millrace model resnet18 --classes 10 --image 32x32x3 > model.pbtxt");
+  command.Do([flags] { return Run(*flags); });
+}
+
+}  // namespace millrace::cli

@@ -1,0 +1,45 @@
+"""`millrace model`: the files that it writes, and a training with one of them."""
+
+import pathlib
+import tempfile
+import unittest
+
+from cli_testutil import SOURCE, convert_slice, millrace
+
+EXAMPLES = SOURCE / "examples/fashion_mnist"
+
+
+class ModelTest(unittest.TestCase):
+    def test_a_network_is_written_with_its_classes_and_images(self):
+        done = millrace("model", "resnet50", "--classes", "37", "--image", "64x96x3")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn('name: "layer4.2.conv3"', done.stdout)
+        self.assertIn("outputs: 37", done.stdout)
+        self.assertIn("shape: [64, 96, 3]", done.stdout)
+
+    def test_what_does_not_fit_is_an_error(self):
+        for arguments, text in ((["resnet51"], "resnet51"), (["lenet", "--image", "28"], "28"),
+                                (["lenet", "--image", "1x1x1"], "kernel"),
+                                (["lenet", "--classes", "1"], "--classes")):
+            done = millrace("model", *arguments)
+            self.assertIn(done.returncode, (1, 2), arguments)
+            self.assertEqual(done.stdout, "")
+            self.assertIn(text, done.stderr)
+
+    def test_a_job_trains_a_network_that_was_written(self):
+        with tempfile.TemporaryDirectory() as name:
+            folder = pathlib.Path(name)
+            convert_slice(folder, "train", 256, 2)
+            written = millrace("model", "resnet18", "--classes", "10", "--image", "28x28x1")
+            (folder / "model.pbtxt").write_text(written.stdout)
+            (folder / "job.pbtxt").write_text(
+                f'model: "model.pbtxt" train: "{EXAMPLES}/train.pbtxt" epochs: 1 seed: 1\n'
+                'optimizer { base_lr: 0.05 momentum: 0.9 } log_every_steps: 1\n')
+            done = millrace("train", folder / "job.pbtxt", "--var", f"DATA={folder}", "--var",
+                            "BATCH=64")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertIn("step 4/4", done.stdout)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,67 @@
+#include <gmock/gmock.h>
+
+#include <algorithm>
+
+#include "tests/messages.h"
+#include "tests/trainer/model/test_nets.h"
+#include "trainer/models.h"
+
+namespace millrace::trainer {
+namespace {
+
+using ::testing::ElementsAre;
+
+Model Written(const std::string& network, const NetworkSizes& sizes = {}) {
+  const auto text = WriteModel(network, sizes);
+  EXPECT_TRUE(text.ok()) << text.status();
+  return MakeModel(*text);
+}
+
+// The parameter of torchvision's state_dict that has the shape.
+Shape ShapeOf(const Model& model, const std::string& name) {
+  const auto found = std::ranges::find(model.parameters, name, &Parameter::name);
+  return found == model.parameters.end() ? Shape() : found->shape;
+}
+
+TEST(ShippedNetworksTest, ResNetsHaveTheParametersOfTorchvisions) {
+  EXPECT_THAT(NetworkNames(), ElementsAre("lenet", "resnet18", "resnet50"));
+  const Model small = Written("resnet18");
+  EXPECT_EQ(small.num_parameters(), 11'689'512);
+  EXPECT_EQ(small.parameters.size(), 62u);
+  EXPECT_EQ(small.buffers.size(), 40u);
+  const Model large = Written("resnet50");
+  EXPECT_EQ(large.num_parameters(), 25'557'032);
+  EXPECT_EQ(large.parameters.size(), 161u);
+  EXPECT_EQ(large.buffers.size(), 106u);
+  EXPECT_EQ(ShapeOf(large, "conv1/weights"), Shape({64, 3, 7, 7}));
+  EXPECT_EQ(ShapeOf(large, "layer1.0.downsample.0/weights"), Shape({256, 64, 1, 1}));
+  EXPECT_EQ(ShapeOf(large, "layer3.5.conv2/weights"), Shape({256, 256, 3, 3}));
+  EXPECT_EQ(ShapeOf(large, "layer4.2.bn3/bias"), Shape({2048}));
+  EXPECT_EQ(ShapeOf(large, "fc/weights"), Shape({1000, 2048}));
+  EXPECT_EQ(large.losses[0].smoothing, 0.1);
+}
+
+// Version 1.5: the 3x3 convolution has the stride, not the first one.
+TEST(ShippedNetworksTest, TheStrideOfABlockOfResNet50IsThatOfItsSecondConvolution) {
+  const Model model = Written("resnet50");
+  const auto layer = [&](const std::string& name) {
+    return *std::ranges::find(model.layers, name, &Layer::name);
+  };
+  EXPECT_EQ(layer("layer2.0.conv1").window().stride[0], 1);
+  EXPECT_EQ(layer("layer2.0.conv2").window().stride[0], 2);
+  EXPECT_EQ(model.values[layer("layer4.2").output].shape, Shape({7, 7, 2048}));
+  const TensorSet weights = MakeInitialWeights(model, 1);
+  EXPECT_EQ(weights[layer("layer2.1.bn3").weights][0], 0) << "a block begins as its shortcut";
+}
+
+TEST(ShippedNetworksTest, SizesMayBeChosen) {
+  const Model lenet = Written("lenet", {62, {32, 32, 3}});
+  EXPECT_EQ(lenet.input_shape(0), Shape({32, 32, 3}));
+  EXPECT_EQ(lenet.losses[0].classes(), 62);
+  EXPECT_EQ(ShapeOf(lenet, "fc1/weights"), Shape({512, 8 * 8 * 64}));
+  EXPECT_MESSAGE(WriteModel("lenet", {10, {2, 2, 1}}).status(), absl::StatusCode::kInvalidArgument);
+  EXPECT_MESSAGE(WriteModel("resnet", {}).status(), absl::StatusCode::kNotFound);
+}
+
+}  // namespace
+}  // namespace millrace::trainer

@@ -1,0 +1,68 @@
+#include <algorithm>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "base/philox.h"
+#include "trainer/backend/onednn/layer_compiler.h"
+
+namespace millrace::trainer {
+namespace {
+
+// The factors of a layer's values in one step: 0, or 1 / (1 - rate). Those of a sample are drawn
+// from a stream of its own, so they are the same in any row of any rank.
+struct DropFactors {
+  double rate = 0;
+  uint64_t name = 0;  // hash of the layer's name
+  std::vector<float> values;
+
+  void Draw(const StepInput& step);
+};
+
+void DropFactors::Draw(const StepInput& step) {
+  const size_t rows = step.valid.size();
+  const size_t row_values = values.size() / rows;
+  const auto kept = static_cast<float>(1 / (1 - rate));
+  for (size_t row = 0; row < rows; ++row) {
+    const SampleId id = step.ids.empty() ? SampleId{0, row, 0} : step.ids[row];
+    RandomKey key;
+    key.seed = Mix64(step.seed ^ Mix64(step.step));
+    key.op = name;
+    key.epoch = id.epoch;
+    key.record = id.record;
+    key.sub_index = id.sub_index;
+    RandomStream stream(key);
+    for (size_t i = 0; i < row_values; ++i) {
+      values[row * row_values + i] = stream.NextFloat() < rate ? 0 : kept;
+    }
+  }
+}
+
+void MultiplyInto(std::span<const float> a, std::span<const float> b, std::span<float> result) {
+  std::ranges::transform(a, b, result.begin(), std::multiplies<>());
+}
+
+}  // namespace
+
+// In an evaluation the values are there already (ValueMemory).
+void CompileDropout(LayerCompiler& compiler) {
+  if (!compiler.is_training()) return;
+  const auto factors = std::make_shared<DropFactors>();
+  factors->rate = std::get<DropRate>(compiler.layer().attributes).rate;
+  factors->name = HashName(compiler.layer().name);
+  const dnnl::memory source = compiler.source();
+  const std::span<float> output = ValueMemory::Floats(compiler.output());
+  factors->values.resize(output.size());
+  const StepInput* const step = &compiler.step();
+  compiler.out.forward.AddKernel([=] {
+    factors->Draw(*step);
+    MultiplyInto(ValueMemory::Floats(source), factors->values, output);
+  });
+  const dnnl::memory gradient = compiler.source_gradient();
+  if (!gradient) return;
+  const std::span<const float> output_gradient = ValueMemory::Floats(compiler.output_gradient());
+  compiler.out.data.AddKernel(
+      [=] { MultiplyInto(output_gradient, factors->values, ValueMemory::Floats(gradient)); });
+}
+
+}  // namespace millrace::trainer

@@ -1,0 +1,125 @@
+#include "trainer/backend/onednn/layer_compiler.h"
+
+namespace millrace::trainer {
+
+using dnnl::memory;
+using Tag = memory::format_tag;
+
+namespace {
+
+// The kinds that this backend has.
+struct CompileRow {
+  LayerKind kind;
+  void (*compile)(LayerCompiler& compiler);
+};
+constexpr CompileRow kRows[] = {
+    {LayerKind::kConvolution, CompileConvolution},
+    {LayerKind::kTransposedConvolution, CompileTransposedConvolution},
+    {LayerKind::kMaxPool, CompilePool},
+    {LayerKind::kAveragePool, CompilePool},
+    {LayerKind::kGlobalAveragePool, CompileGlobalAveragePool},
+    {LayerKind::kFullyConnected, CompileFullyConnected},
+    {LayerKind::kBatchNorm, CompileBatchNorm},
+    {LayerKind::kAdd, CompileAdd},
+    {LayerKind::kMultiply, CompileMultiply},
+    {LayerKind::kConcat, CompileConcat},
+    {LayerKind::kReshape, CompileReshape},
+    {LayerKind::kDropout, CompileDropout},
+    {LayerKind::kRelu, CompileActivation},
+    {LayerKind::kRelu6, CompileActivation},
+    {LayerKind::kLeakyRelu, CompileActivation},
+    {LayerKind::kSigmoid, CompileActivation},
+    {LayerKind::kTanh, CompileActivation},
+    {LayerKind::kSilu, CompileActivation},
+};
+
+// oneDNN takes no const pointers; primitives only write to the arguments that are their results.
+memory Wrap(const float* data, const memory::dims& dims, const dnnl::engine& engine) {
+  constexpr Tag kPlain[] = {Tag::undef, Tag::a, Tag::ab, Tag::abc, Tag::abcd, Tag::abcde};
+  return {{dims, kF32, kPlain[dims.size()]}, engine, const_cast<float*>(data)};
+}
+
+}  // namespace
+
+memory::desc AnyLayout(const memory::desc& desc) { return {desc.dims(), kF32, Tag::any}; }
+
+memory::desc BiasDesc(const memory& bias) { return bias ? bias.get_desc() : memory::desc(); }
+
+void CompileLayer(LayerCompiler& compiler) {
+  for (const CompileRow& row : kRows) {
+    if (row.kind == compiler.layer().kind) row.compile(compiler);
+  }
+  compiler.AddUpGradients();
+}
+
+LayerCompiler::LayerCompiler(NetworkParts& parts, size_t layer, CompiledLayer& out_in)
+    : out(out_in), parts_(parts), index_(layer), layer_(parts.tensors.model.layers[layer]) {}
+
+const memory& LayerCompiler::source(size_t slot) const {
+  return parts_.values.data(layer_.inputs[slot]);
+}
+
+const memory& LayerCompiler::output() const { return parts_.values.data(layer_.output); }
+
+const memory& LayerCompiler::output_gradient() const {
+  return parts_.values.gradient(layer_.output);
+}
+
+memory LayerCompiler::source_gradient(size_t slot) {
+  const memory& gradient = parts_.values.gradient(layer_.inputs[slot]);
+  if (!gradient || parts_.values.WritesFirst(index_, slot)) return gradient;
+  terms_.emplace_back(NewMemory(gradient.get_desc()), gradient);
+  return terms_.back().first;
+}
+
+memory LayerCompiler::Flattened(const memory& memory) {
+  const auto values = static_cast<int64_t>(ValueMemory::Floats(memory).size());
+  const int64_t rows = memory.get_desc().dims()[0];
+  return View(memory, {{rows, values / rows}, kF32, Tag::nc});
+}
+
+memory LayerCompiler::Parameter(int parameter, const memory::dims& dims) const {
+  return Wrap(Weights(parameter).data(), dims, engine());
+}
+
+memory LayerCompiler::ParameterGradient(int parameter, const memory::dims& dims) const {
+  return Wrap(Gradient(parameter).data(), dims, engine());
+}
+
+// oneDNN takes no const pointers; primitives only write to the arguments that are their results.
+memory LayerCompiler::Parameter(int parameter, const memory::desc& desc) const {
+  return {desc, engine(), const_cast<float*>(Weights(parameter).data())};
+}
+
+memory LayerCompiler::ParameterGradient(int parameter, const memory::desc& desc) const {
+  return {desc, engine(), Gradient(parameter).data()};
+}
+
+memory LayerCompiler::Reordered(const memory& plain, const memory::desc& wanted,
+                                OperationList& list) const {
+  if (plain.get_desc() == wanted) return plain;
+  memory copy = NewMemory(wanted);
+  list.Add(dnnl::reorder(plain, copy), {{DNNL_ARG_FROM, plain}, {DNNL_ARG_TO, copy}});
+  return copy;
+}
+
+memory LayerCompiler::Target(const memory& plain, const memory::desc& wanted) const {
+  return plain.get_desc() == wanted ? plain : NewMemory(wanted);
+}
+
+void LayerCompiler::AddWriteBack(const memory& made, const memory& plain, OperationList& list) {
+  if (made.get() == plain.get()) return;
+  list.Add(dnnl::reorder(made, plain), {{DNNL_ARG_FROM, made}, {DNNL_ARG_TO, plain}});
+}
+
+void LayerCompiler::AddUpGradients() {
+  for (const auto& [term, sum] : terms_) {
+    const memory::desc desc = sum.get_desc();
+    const dnnl::binary::primitive_desc add({dnnl::algorithm::binary_add, desc, desc, desc},
+                                           engine());
+    out.data.Add(dnnl::binary(add),
+                 {{DNNL_ARG_SRC_0, sum}, {DNNL_ARG_SRC_1, term}, {DNNL_ARG_DST, sum}});
+  }
+}
+
+}  // namespace millrace::trainer

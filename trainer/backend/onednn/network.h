@@ -1,0 +1,46 @@
+#ifndef MILLRACE_TRAINER_BACKEND_ONEDNN_NETWORK_H_
+#define MILLRACE_TRAINER_BACKEND_ONEDNN_NETWORK_H_
+
+#include <dnnl.hpp>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "trainer/backend/backend.h"
+#include "trainer/backend/onednn/layer_compiler.h"
+#include "trainer/backend/onednn/operations.h"
+#include "trainer/backend/onednn/value_memory.h"
+
+namespace millrace::trainer {
+
+// A model as oneDNN primitives for one number of rows.
+class OneDnnNetwork final : public Network {
+ public:
+  // The tensors outlive it. It computes with `threads` threads. May throw dnnl::error.
+  OneDnnNetwork(const NetworkTensors& tensors, int64_t rows, int threads,
+                const dnnl::engine& engine);
+
+  absl::StatusOr<StepResult> Forward(const StepInput& input) override;
+  absl::Status Backward(const GradientReady& ready) override;
+  const TensorSet& statistics() const override { return statistics_; }
+  std::string FirstNonFinite() const override;
+
+ private:
+  absl::StatusOr<StepResult> DoForward(const StepInput& input);
+  absl::Status DoBackward(const GradientReady& ready);
+  StepResult ComputeLosses(const StepInput& input);
+  StepResult ComputeLoss(size_t i, const StepInput& input);
+
+  const Model& model_;
+  const bool is_training_;
+  const int threads_;
+  dnnl::stream stream_;
+  ValueMemory values_;
+  TensorSet statistics_;
+  StepInput step_;  // of the last Forward
+  std::vector<CompiledLayer> layers_;
+};
+
+}  // namespace millrace::trainer
+
+#endif  // MILLRACE_TRAINER_BACKEND_ONEDNN_NETWORK_H_

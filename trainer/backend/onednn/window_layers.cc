@@ -1,0 +1,173 @@
+// Convolutions and pools.
+
+#include "trainer/backend/onednn/layer_compiler.h"
+
+namespace millrace::trainer {
+
+using dnnl::algorithm;
+using dnnl::memory;
+
+namespace {
+
+constexpr auto kDirect = algorithm::convolution_direct;
+
+memory::dims Dims(const std::array<int64_t, 2>& pair) { return {pair[0], pair[1]}; }
+
+// A window as primitives take it.
+struct Sizes {
+  explicit Sizes(const Window& window)
+      : kernel(Dims(window.kernel)),
+        stride(Dims(window.stride)),
+        dilation({window.dilation[0] - 1, window.dilation[1] - 1}),
+        begin({window.padding[0], window.padding[2]}),
+        end({window.padding[1], window.padding[3]}) {}
+
+  memory::dims kernel;
+  memory::dims stride;
+  memory::dims dilation;  // 0: neighbours meet neighbours
+  memory::dims begin;     // padding at the top and the left
+  memory::dims end;
+};
+
+struct ConvolutionTensors {
+  memory weights;
+  memory bias;  // empty: the layer has none
+  memory::dims weights_dims;
+  memory::dims bias_dims;
+};
+
+ConvolutionTensors TensorsOf(const LayerCompiler& compiler) {
+  const Layer& layer = compiler.layer();
+  const int64_t filters = compiler.output().get_desc().dims()[1];
+  const int64_t channels = compiler.source().get_desc().dims()[1];
+  const auto [height, width] = layer.window().kernel;
+  const int64_t groups = layer.window().groups;
+  ConvolutionTensors tensors;
+  tensors.weights_dims = {filters, channels, height, width};
+  if (groups > 1) {
+    tensors.weights_dims = {groups, filters / groups, channels / groups, height, width};
+  }
+  tensors.bias_dims = {filters};
+  tensors.weights = compiler.Parameter(layer.weights, tensors.weights_dims);
+  if (layer.bias >= 0) tensors.bias = compiler.Parameter(layer.bias, tensors.bias_dims);
+  return tensors;
+}
+
+void AddWeightGradients(LayerCompiler& compiler, const ConvolutionTensors& tensors,
+                        const dnnl::convolution_forward::primitive_desc& forward) {
+  const Layer& layer = compiler.layer();
+  const Sizes sizes(layer.window());
+  const dnnl::convolution_backward_weights::primitive_desc gradient(
+      {kDirect, compiler.source().get_desc(), AnyLayout(tensors.weights.get_desc()),
+       BiasDesc(tensors.bias), compiler.output().get_desc(), sizes.stride, sizes.dilation,
+       sizes.begin, sizes.end},
+      compiler.engine(), forward);
+  const memory plain = compiler.ParameterGradient(layer.weights, tensors.weights_dims);
+  const memory made = compiler.Target(plain, gradient.diff_weights_desc());
+  OperationList::Arguments arguments = {{DNNL_ARG_SRC, compiler.source()},
+                                        {DNNL_ARG_DIFF_DST, compiler.output_gradient()},
+                                        {DNNL_ARG_DIFF_WEIGHTS, made}};
+  if (tensors.bias) {
+    arguments.emplace(DNNL_ARG_DIFF_BIAS,
+                      compiler.ParameterGradient(layer.bias, tensors.bias_dims));
+  }
+  compiler.out.gradients.Add(dnnl::convolution_backward_weights(gradient), std::move(arguments));
+  LayerCompiler::AddWriteBack(made, plain, compiler.out.gradients);
+}
+
+void AddDataGradient(LayerCompiler& compiler, const ConvolutionTensors& tensors,
+                     const dnnl::convolution_forward::primitive_desc& forward) {
+  const memory source_gradient = compiler.source_gradient();
+  if (!source_gradient) return;
+  const Sizes sizes(compiler.layer().window());
+  const dnnl::convolution_backward_data::primitive_desc data(
+      {kDirect, compiler.source().get_desc(), AnyLayout(tensors.weights.get_desc()),
+       compiler.output().get_desc(), sizes.stride, sizes.dilation, sizes.begin, sizes.end},
+      compiler.engine(), forward);
+  const memory weights =
+      compiler.Reordered(tensors.weights, data.weights_desc(), compiler.out.data);
+  compiler.out.data.Add(dnnl::convolution_backward_data(data),
+                        {{DNNL_ARG_DIFF_DST, compiler.output_gradient()},
+                         {DNNL_ARG_WEIGHTS, weights},
+                         {DNNL_ARG_DIFF_SRC, source_gradient}});
+}
+
+// A pool, by its algorithm and window, from `source` to `output`.
+struct PoolSpec {
+  algorithm kind;
+  Sizes sizes;
+  memory source;
+  memory output;
+  memory output_gradient;  // empty for evaluation
+};
+
+void AddPool(LayerCompiler& compiler, const PoolSpec& pool) {
+  const memory::desc source = pool.source.get_desc();
+  const memory::desc output = pool.output.get_desc();
+  const Sizes& sizes = pool.sizes;
+  const dnnl::pooling_forward::primitive_desc forward(
+      {compiler.forward_kind(), pool.kind, source, output, sizes.stride, sizes.kernel, sizes.begin,
+       sizes.end},
+      compiler.engine());
+  OperationList::Arguments arguments = {{DNNL_ARG_SRC, pool.source}, {DNNL_ARG_DST, pool.output}};
+  memory workspace;  // the places of the maxima
+  const bool has_workspace = forward.workspace_desc().get_size() > 0;
+  if (has_workspace) {
+    workspace = compiler.NewMemory(forward.workspace_desc());
+    arguments.emplace(DNNL_ARG_WORKSPACE, workspace);
+  }
+  compiler.out.forward.Add(dnnl::pooling_forward(forward), std::move(arguments));
+  if (!compiler.is_training()) return;
+  const memory source_gradient = compiler.source_gradient();
+  if (!source_gradient) return;
+
+  const dnnl::pooling_backward::primitive_desc data(
+      {pool.kind, source, output, sizes.stride, sizes.kernel, sizes.begin, sizes.end},
+      compiler.engine(), forward);
+  arguments = {{DNNL_ARG_DIFF_DST, pool.output_gradient}, {DNNL_ARG_DIFF_SRC, source_gradient}};
+  if (has_workspace) arguments.emplace(DNNL_ARG_WORKSPACE, workspace);
+  compiler.out.data.Add(dnnl::pooling_backward(data), std::move(arguments));
+}
+
+}  // namespace
+
+void CompileConvolution(LayerCompiler& compiler) {
+  const Sizes sizes(compiler.layer().window());
+  const ConvolutionTensors tensors = TensorsOf(compiler);
+  const dnnl::convolution_forward::primitive_desc forward(
+      {compiler.forward_kind(), kDirect, compiler.source().get_desc(),
+       AnyLayout(tensors.weights.get_desc()), BiasDesc(tensors.bias), compiler.output().get_desc(),
+       sizes.stride, sizes.dilation, sizes.begin, sizes.end},
+      FusedRelu(compiler), compiler.engine());
+  const memory weights =
+      compiler.Reordered(tensors.weights, forward.weights_desc(), compiler.out.forward);
+  OperationList::Arguments arguments = {{DNNL_ARG_SRC, compiler.source()},
+                                        {DNNL_ARG_WEIGHTS, weights},
+                                        {DNNL_ARG_DST, compiler.output()}};
+  if (tensors.bias) arguments.emplace(DNNL_ARG_BIAS, tensors.bias);
+  compiler.out.forward.Add(dnnl::convolution_forward(forward), std::move(arguments));
+  if (!compiler.is_training()) return;
+  AddWeightGradients(compiler, tensors, forward);
+  AddDataGradient(compiler, tensors, forward);
+}
+
+void CompilePool(LayerCompiler& compiler) {
+  const bool is_max = compiler.layer().kind == LayerKind::kMaxPool;
+  AddPool(compiler, {is_max ? algorithm::pooling_max : algorithm::pooling_avg_exclude_padding,
+                     Sizes(compiler.layer().window()), compiler.source(), compiler.output(),
+                     compiler.is_training() ? compiler.output_gradient() : memory()});
+}
+
+// A pool whose window is the image. Its output is [rows, channels] in memory.
+void CompileGlobalAveragePool(LayerCompiler& compiler) {
+  const memory::dims source = compiler.source().get_desc().dims();
+  const memory::desc pixel({source[0], source[1], 1, 1}, kF32, memory::format_tag::nhwc);
+  Window window;
+  window.kernel = {source[2], source[3]};
+  AddPool(compiler,
+          {algorithm::pooling_avg_exclude_padding, Sizes(window), compiler.source(),
+           compiler.View(compiler.output(), pixel),
+           compiler.is_training() ? compiler.View(compiler.output_gradient(), pixel) : memory()});
+}
+
+}  // namespace millrace::trainer

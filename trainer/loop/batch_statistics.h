@@ -1,0 +1,35 @@
+#ifndef MILLRACE_TRAINER_LOOP_BATCH_STATISTICS_H_
+#define MILLRACE_TRAINER_LOOP_BATCH_STATISTICS_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "collectives/communicator.h"
+#include "trainer/model/model.h"
+#include "trainer/model/parameters.h"
+
+namespace millrace::trainer {
+
+// The statistics of the batches of one step, which the model's buffers follow. Since buffers follow
+// the means over all ranks, they have the same bits everywhere. A value type.
+class BatchStatistics {
+ public:
+  // Takes the statistics of the next batch: those of this rank's `rows` valid rows.
+  void Add(const TensorSet& statistics, int64_t rows);
+
+  // Replaces the statistics of each batch by their mean over all ranks, by valid rows. Collective,
+  // unless there is no statistic; every rank has added as many batches.
+  absl::Status AverageOverRanks(collectives::Communicator& communicator);
+
+  // Lets `buffers` follow each batch.
+  void Update(const Model& model, TensorSet& buffers) const;
+
+ private:
+  // Of each batch: the valid rows, and the statistics times the rows, one after the other.
+  std::vector<std::vector<double>> sums_;
+};
+
+}  // namespace millrace::trainer
+
+#endif  // MILLRACE_TRAINER_LOOP_BATCH_STATISTICS_H_
