@@ -121,7 +121,7 @@ absl::StatusOr<std::string> CheckpointFolder::Newest() const {
 
 absl::StatusOr<std::string> CheckpointFolder::Save(const Model& model, const TrainState& state,
                                                    const TensorSet& weights,
-                                                   const TensorSet& velocity) const {
+                                                   const Slots& slots) const {
   std::error_code error;
   fs::create_directories(folder_, error);
   if (error) return ErrnoStatus(error.value(), "mkdir", folder_);
@@ -129,7 +129,10 @@ absl::StatusOr<std::string> CheckpointFolder::Save(const Model& model, const Tra
   for (size_t i = 0; i < model.parameters.size(); ++i) {
     const Parameter& parameter = model.parameters[i];
     tensors.push_back({parameter.name, parameter.shape, weights[i]});
-    tensors.push_back({"momentum/" + parameter.name, parameter.shape, velocity[i]});
+    for (const Slot& slot : slots) {
+      tensors.push_back(
+          {absl::StrCat(slot.name, "/", parameter.name), parameter.shape, slot.tensors[i]});
+    }
   }
   const std::string path =
       (fs::path(folder_) / absl::StrFormat("%s%08d%s", kPrefix, state.step, kSuffix)).string();
@@ -161,7 +164,8 @@ absl::Status CheckpointFolder::RemoveOld() const {
   return status;
 }
 
-absl::StatusOr<Checkpoint> LoadCheckpoint(const std::string& path, const Model& model) {
+absl::StatusOr<Checkpoint> LoadCheckpoint(const std::string& path, const Model& model,
+                                          const std::vector<std::string>& slots) {
   MILLRACE_ASSIGN_OR_RETURN(TensorFile file, ReadSafetensors(path));
   Checkpoint checkpoint;
   checkpoint.path = path;
@@ -176,10 +180,12 @@ absl::StatusOr<Checkpoint> LoadCheckpoint(const std::string& path, const Model& 
   }
   absl::StatusOr<TensorSet> weights = TakeTensors(model, "", file);
   if (!weights.ok()) return Annotate(weights.status(), path);
-  absl::StatusOr<TensorSet> velocity = TakeTensors(model, "momentum/", file);
-  if (!velocity.ok()) return Annotate(velocity.status(), path);
   checkpoint.weights = *std::move(weights);
-  checkpoint.velocity = *std::move(velocity);
+  for (const std::string& name : slots) {
+    absl::StatusOr<TensorSet> tensors = TakeTensors(model, name + "/", file);
+    if (!tensors.ok()) return Annotate(tensors.status(), path);
+    checkpoint.slots.push_back({name, *std::move(tensors)});
+  }
   return checkpoint;
 }
 

@@ -6,10 +6,12 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "trainer/model/model.h"
 #include "trainer/model/parameters.h"
+#include "trainer/optimizer/slots.h"
 
 namespace millrace::trainer {
 
@@ -31,7 +33,7 @@ struct Checkpoint {
   std::string path;
   TrainState state;
   TensorSet weights;
-  TensorSet velocity;
+  Slots slots;
 };
 
 // The checkpoints of one job: "checkpoint-00000940.safetensors" holds the state after 940 steps.
@@ -51,7 +53,7 @@ class CheckpointFolder {
   // if it is missing. Returns the path.
   //   ALREADY_EXISTS  there is a checkpoint of this step: another training uses the folder
   absl::StatusOr<std::string> Save(const Model& model, const TrainState& state,
-                                   const TensorSet& weights, const TensorSet& velocity) const;
+                                   const TensorSet& weights, const Slots& slots) const;
 
  private:
   absl::Status RemoveOld() const;
@@ -61,10 +63,11 @@ class CheckpointFolder {
   const std::function<void(std::string_view)> warn_;
 };
 
-// Reads and verifies one checkpoint of `model`.
+// Reads and verifies one checkpoint of `model` that has these slots.
 //   DATA_LOSS            the file, which is named, is damaged
 //   FAILED_PRECONDITION  it is of another model
-absl::StatusOr<Checkpoint> LoadCheckpoint(const std::string& path, const Model& model);
+absl::StatusOr<Checkpoint> LoadCheckpoint(const std::string& path, const Model& model,
+                                          const std::vector<std::string>& slots);
 
 }  // namespace millrace::trainer
 

@@ -10,6 +10,7 @@
 #include "absl/strings/str_join.h"
 #include "base/status.h"
 #include "pipeline/text_proto.h"
+#include "trainer/job/optimizer_fields.h"
 #include "trainer/job/reduction.h"
 
 namespace millrace::trainer {
@@ -23,7 +24,7 @@ void FillDefaults(Job& job) {
   if (job.log_every_steps() == 0) job.set_log_every_steps(20);
   if (job.memory_budget_mib() == 0) job.set_memory_budget_mib(1024);
   FillDefaults(*job.mutable_reduction());
-  if (!job.optimizer().has_base_lr()) job.mutable_optimizer()->set_base_lr(0.1);
+  FillDefaults(*job.mutable_optimizer());
   CheckpointPolicy& checkpoint = *job.mutable_checkpoint();
   if (checkpoint.keep() == 0) checkpoint.set_keep(3);
   if (checkpoint.every_epochs() == 0 && checkpoint.every_steps() == 0) {
@@ -107,8 +108,9 @@ absl::StatusOr<JobFile> LoadJob(const std::string& path, const pipeline::Variabl
                                 std::set<std::string>& used,
                                 std::span<const FieldValue> reduction) {
   JobFile file;
-  const auto parsed = pipeline::LoadTextProto(path, variables, &file.job, &used);
+  auto parsed = pipeline::LoadTextProto(path, variables, &file.job, &used);
   if (!parsed.ok()) return parsed.status();
+  if (const auto bad = CheckOptimizer(file.job.optimizer())) return ErrorAt(*parsed, *bad);
   const absl::Status own = Check(file.job);
   for (const FieldValue& field : reduction) {
     MILLRACE_RETURN_IF_ERROR(SetField(field, *file.job.mutable_reduction()));
@@ -116,6 +118,7 @@ absl::StatusOr<JobFile> LoadJob(const std::string& path, const pipeline::Variabl
   const std::string blamed = own.ok() ? WithFields(path, reduction) : path;
   MILLRACE_RETURN_IF_ERROR(Annotate(Check(file.job), blamed));
   FillDefaults(file.job);
+  file.places = *std::move(parsed);
   file.text = TextOf(file.job);
   file.weights_text = TextOf(WhatWeightsDependOn(file.job));
   const std::filesystem::path folder = std::filesystem::path(path).parent_path();

@@ -8,6 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "pipeline/plan.h"
+#include "pipeline/text_proto.h"
 #include "trainer/job/job.pb.h"
 #include "trainer/train.h"
 
@@ -16,6 +17,7 @@ namespace millrace::trainer {
 // A job with its defaults filled in and its paths resolved.
 struct JobFile {
   Job job;
+  pipeline::TextLocations places;  // of the fields in the file
   std::string model_path;
   std::string train_path;
   std::string eval_path;          // empty: no evaluation
@@ -32,8 +34,8 @@ std::string CompareJobs(const std::string& before, const std::string& now);
 
 // Reads a job; `reduction` takes precedence over the file.
 //   NOT_FOUND         no such file
-//   INVALID_ARGUMENT  "FILE:LINE:COLUMN: ..." for text that does not parse, "FILE: FIELD ..." for a
-//                     value that is out of range
+//   INVALID_ARGUMENT  "FILE:LINE:COLUMN: ..." for text that does not parse, and for a value of the
+//                     optimizer that is out of range; "FILE: FIELD ..." for another such value
 // The variables that it names are added to `used`.
 absl::StatusOr<JobFile> LoadJob(const std::string& path, const pipeline::Variables& variables,
                                 std::set<std::string>& used,

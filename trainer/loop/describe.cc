@@ -5,6 +5,7 @@
 #include "absl/strings/str_join.h"
 #include "base/host.h"
 #include "trainer/job/reduction.h"
+#include "trainer/optimizer/optimizer.h"
 #include "trainer/report.h"
 
 namespace millrace::trainer {
@@ -49,13 +50,6 @@ std::string Checkpoints(const JobFile& job) {
   return absl::StrCat(text, ", at the end; the newest ", policy.keep(), " stay");
 }
 
-std::string OptimizerOf(const Job& job) {
-  const Optimizer& optimizer = job.optimizer();
-  return absl::StrFormat("SGD, momentum %g%s, weight decay %g%s", optimizer.momentum(),
-                         optimizer.nesterov() ? " (Nesterov)" : "", optimizer.weight_decay(),
-                         optimizer.decay_bias() ? "" : " (not on biases)");
-}
-
 }  // namespace
 
 std::vector<std::string> DescribeSession(const Session& session, const TrainOptions& options,
@@ -85,7 +79,7 @@ std::vector<std::string> DescribeSession(const Session& session, const TrainOpti
                              session.steps.total_steps, " in all, ", session.state.step, " done")},
       {"learning rate", absl::StrFormat("%g after scaling; %s", session.schedule->full_rate(),
                                         session.schedule->Describe())},
-      {"optimizer", OptimizerOf(job)},
+      {"optimizer", DescribeOptimizer(job.optimizer())},
       {"seeds", absl::StrCat(job.seed(), " of the weights, ", session.train_numbers.seed,
                              " of the pipeline")},
       {"training plan", absl::StrFormat("%s, fingerprint %016x", session.job.train_path,

@@ -43,20 +43,20 @@ absl::Status RunSaver::CheckFinite() const {
 }
 
 // Gets the parts of a save that the other ranks have.
-absl::StatusOr<const TensorSet*> RunSaver::Gather(int64_t place) {
+absl::StatusOr<const Slots*> RunSaver::Gather(int64_t place) {
   const absl::Status finite = CheckFinite();
   const Waiting waiting(&guard_.progress(), place);
   MILLRACE_RETURN_IF_ERROR(AgreeOnStatus(communicator_, finite));
-  return session_.strategy->GatherVelocity();
+  return session_.strategy->GatherSlots();
 }
 
 // Rank 0 writes; the others wait for the outcome.
 absl::Status RunSaver::Save(int64_t place) {
   const JobFile& job = session_.job;
   if (job.checkpoint_folder.empty() || saved_step_ == session_.state.step) return absl::OkStatus();
-  MILLRACE_ASSIGN_OR_RETURN(const TensorSet* const velocity, Gather(place));
+  MILLRACE_ASSIGN_OR_RETURN(const Slots* const slots, Gather(place));
   absl::StatusOr<std::string> path = std::string();
-  if (communicator_.rank() == 0) path = Write(*velocity);
+  if (communicator_.rank() == 0) path = Write(*slots);
   if (path.ok() && communicator_.rank() == 0) {  // also if other ranks fail
     newest_ = *path;
     saved_step_ = session_.state.step;
@@ -69,11 +69,11 @@ absl::Status RunSaver::Save(int64_t place) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::string> RunSaver::Write(const TensorSet& velocity) const {
+absl::StatusOr<std::string> RunSaver::Write(const Slots& slots) const {
   const JobFile& job = session_.job;
   const CheckpointFolder folder(job.checkpoint_folder,
                                 static_cast<int>(job.job.checkpoint().keep()), session_.warn);
-  return folder.Save(session_.model, session_.state, session_.weights, velocity);
+  return folder.Save(session_.model, session_.state, session_.weights, slots);
 }
 
 // The weights change only between two steps, so they are those of the last whole one.
@@ -83,15 +83,15 @@ std::string RunSaver::SaveAfterLoss(const collectives::PeerLost& lost) {
   if (saved_step_ == session_.state.step) {
     return absl::StrCat("step ", session_.state.step, " is saved: ", newest_);
   }
-  if (!session_.strategy->has_whole_velocity()) {
+  if (!session_.strategy->has_whole_slots()) {
     return absl::StrCat("nothing saved: a part of the optimizer's state is lost with the rank",
                         LastGood());
   }
   const int saver = guard_.Saver(lost);
   if (communicator_.rank() != saver) return absl::StrCat("rank ", saver, " saves");
   const absl::Status finite = CheckFinite();
-  const auto velocity = session_.strategy->GatherVelocity();  // whole, so it waits for no rank
-  const absl::StatusOr<std::string> path = finite.ok() ? Write(**velocity) : finite;
+  const auto slots = session_.strategy->GatherSlots();  // whole, so it waits for no rank
+  const absl::StatusOr<std::string> path = finite.ok() ? Write(**slots) : finite;
   if (absl::IsAlreadyExists(path.status())) {  // the peer was lost while this step was being saved
     return absl::StrCat("step ", session_.state.step, " is saved");
   }

@@ -10,7 +10,7 @@
 #include "collectives/communicator.h"
 #include "collectives/peer_lost.h"
 #include "trainer/loop/session.h"
-#include "trainer/model/parameters.h"
+#include "trainer/optimizer/slots.h"
 #include "trainer/ranks/guard.h"
 
 namespace millrace::trainer {
@@ -40,8 +40,8 @@ class RunSaver {
   std::string LastGood() const;
 
  private:
-  absl::StatusOr<const TensorSet*> Gather(int64_t place);
-  absl::StatusOr<std::string> Write(const TensorSet& velocity) const;
+  absl::StatusOr<const Slots*> Gather(int64_t place);
+  absl::StatusOr<std::string> Write(const Slots& slots) const;
 
   collectives::Communicator& communicator_;
   Guard& guard_;

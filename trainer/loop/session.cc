@@ -26,6 +26,7 @@
 #include "pipeline/text_proto.h"
 #include "readers/read_engine.h"
 #include "trainer/loop/evaluate.h"
+#include "trainer/optimizer/optimizer.h"
 #include "trainer/ranks/agree.h"
 #include "trainer/ranks/waiting.h"
 
@@ -88,8 +89,9 @@ class Opener {
 
   absl::Status LoadFiles();
   absl::StatusOr<pipeline::Plan> LoadPlan(const std::string& path, PlanNumbers& numbers);
-  absl::Status MakeVelocity();
+  absl::Status MakeZeroSlots();
   absl::Status MakeWeights();
+  std::vector<std::string> SlotNames() const;
   absl::Status FindCheckpoint();
   absl::Status CheckJobIsTheCheckpoints() const;
   absl::Status ShareCheckpoint();
@@ -110,7 +112,7 @@ class Opener {
   const BackendFactory& make_backend_;
   std::set<std::string> used_variables_;
   std::optional<Checkpoint> found_;  // on rank 0, when this training continues one
-  TensorSet velocity_;
+  Slots slots_;
   std::unique_ptr<Session> session_ = std::make_unique<Session>();
 };
 
@@ -118,7 +120,7 @@ absl::StatusOr<std::unique_ptr<Session>> Opener::Open() {
   MILLRACE_RETURN_IF_ERROR(Phase(&Opener::LoadFiles));
   MILLRACE_RETURN_IF_ERROR(Exchange(&Opener::CheckFilesAgree));
   MILLRACE_RETURN_IF_ERROR(Exchange(&Opener::GatherCores));
-  MILLRACE_RETURN_IF_ERROR(Phase(&Opener::MakeVelocity));
+  MILLRACE_RETURN_IF_ERROR(Phase(&Opener::MakeZeroSlots));
   MILLRACE_RETURN_IF_ERROR(Phase(&Opener::MakeWeights));
   MILLRACE_RETURN_IF_ERROR(Phase(&Opener::FindCheckpoint));
   if (options_.resume) {
@@ -187,14 +189,20 @@ absl::Status Opener::LoadFiles() {
   return absl::OkStatus();
 }
 
-absl::Status Opener::MakeVelocity() {
-  velocity_ = MakeZeros(session_->model);
+absl::Status Opener::MakeZeroSlots() {
+  slots_ = MakeSlots(session_->job.job.optimizer(), session_->model);
   return absl::OkStatus();
 }
 
 absl::Status Opener::MakeWeights() {
   session_->weights = MakeInitialWeights(session_->model, session_->job.job.seed());
   return absl::OkStatus();
+}
+
+std::vector<std::string> Opener::SlotNames() const {
+  std::vector<std::string> names;
+  for (const Slot& slot : slots_) names.push_back(slot.name);
+  return names;
 }
 
 // Finds the checkpoint to continue from, and checks that new ones can be written before hours of
@@ -215,7 +223,7 @@ absl::Status Opener::FindCheckpoint() {
     return absl::NotFoundError(
         absl::StrCat(job.checkpoint_folder, ": there is no checkpoint to resume"));
   }
-  MILLRACE_ASSIGN_OR_RETURN(found_, LoadCheckpoint(newest, session_->model));
+  MILLRACE_ASSIGN_OR_RETURN(found_, LoadCheckpoint(newest, session_->model, SlotNames()));
   MILLRACE_RETURN_IF_ERROR(CheckJobIsTheCheckpoints());
   return CheckWritable(job.checkpoint_folder);
 }
@@ -232,7 +240,7 @@ absl::Status Opener::ShareCheckpoint() {
   if (found_.has_value()) {
     session_->resumed_from = found_->path;
     session_->weights = std::move(found_->weights);
-    velocity_ = std::move(found_->velocity);
+    slots_ = std::move(found_->slots);
     loaded = std::move(found_->state);
   }
   std::array<int64_t, 5> numbers = {
@@ -243,7 +251,7 @@ absl::Status Opener::ShareCheckpoint() {
   MILLRACE_RETURN_IF_ERROR(BroadcastText(communicator_, loaded.resume_token));
   MILLRACE_RETURN_IF_ERROR(BroadcastText(communicator_, session_->resumed_from));
   MILLRACE_RETURN_IF_ERROR(BroadcastTensors(session_->weights));
-  MILLRACE_RETURN_IF_ERROR(BroadcastTensors(velocity_));
+  for (Slot& slot : slots_) MILLRACE_RETURN_IF_ERROR(BroadcastTensors(slot.tensors));
   loaded.step = static_cast<uint64_t>(numbers[0]);
   loaded.epoch = static_cast<uint64_t>(numbers[1]);
   loaded.plan_fingerprint = static_cast<uint64_t>(numbers[2]);
@@ -326,11 +334,9 @@ absl::Status Opener::CheckEvaluation() {
 absl::Status Opener::MakeSchedule() {
   Session& session = *session_;
   const StepPlan& steps = session.steps;
-  absl::StatusOr<Schedule> schedule =
+  session.schedule =
       Schedule::Make(session.job.job.optimizer(), session.state.global_batch * steps.accumulate,
                      steps.steps_per_epoch, steps.total_steps);
-  if (!schedule.ok()) return Annotate(schedule.status(), options_.job_path);
-  session.schedule = *std::move(schedule);
   return absl::OkStatus();
 }
 
@@ -373,7 +379,7 @@ absl::Status Opener::OpenStrategy() {
   options.compute_threads = session.cores.compute;
   options.progress = &progress_;
   absl::StatusOr<std::unique_ptr<Strategy>> strategy =
-      MakeStrategy(communicator_, session.model, session.job.job, std::move(velocity_), options);
+      MakeStrategy(communicator_, session.model, session.job.job, std::move(slots_), options);
   if (!strategy.ok()) return Annotate(strategy.status(), options_.job_path);
   session.strategy = *std::move(strategy);
   return absl::OkStatus();

@@ -7,31 +7,11 @@
 #include <cmath>
 #include <numbers>
 
-#include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "base/status.h"
 #include "trainer/job/job.pb.h"
 
 namespace millrace::trainer {
 namespace {
-
-absl::Status CheckAtLeastZero(double value, const char* field) {
-  if (std::isfinite(value) && value >= 0) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("optimizer.", field, ": ", value, " must be 0 or more"));
-}
-
-absl::Status Check(const Optimizer& optimizer) {
-  MILLRACE_RETURN_IF_ERROR(CheckAtLeastZero(optimizer.base_lr(), "base_lr"));
-  MILLRACE_RETURN_IF_ERROR(CheckAtLeastZero(optimizer.warmup_epochs(), "warmup_epochs"));
-  MILLRACE_RETURN_IF_ERROR(CheckAtLeastZero(optimizer.warmup_start_lr(), "warmup_start_lr"));
-  MILLRACE_RETURN_IF_ERROR(CheckAtLeastZero(optimizer.cosine().end_lr(), "cosine.end_lr"));
-  MILLRACE_RETURN_IF_ERROR(CheckAtLeastZero(optimizer.step().factor(), "step.factor"));
-  for (double epoch : optimizer.step().epoch()) {
-    MILLRACE_RETURN_IF_ERROR(CheckAtLeastZero(epoch, "step.epoch"));
-  }
-  return absl::OkStatus();
-}
 
 // The step at which `epochs` epochs are over; saturates far beyond any job.
 uint64_t StepsOf(double epochs, uint64_t steps_per_epoch) {
@@ -41,9 +21,8 @@ uint64_t StepsOf(double epochs, uint64_t steps_per_epoch) {
 
 }  // namespace
 
-absl::StatusOr<Schedule> Schedule::Make(const Optimizer& optimizer, uint64_t global_batch,
-                                        uint64_t steps_per_epoch, uint64_t total_steps) {
-  MILLRACE_RETURN_IF_ERROR(Check(optimizer));
+Schedule Schedule::Make(const OptimizerSpec& optimizer, uint64_t global_batch,
+                        uint64_t steps_per_epoch, uint64_t total_steps) {
   Schedule schedule;
   schedule.full_rate_ = optimizer.has_base_lr() ? optimizer.base_lr() : 0.1;
   if (optimizer.base_batch() > 0) {

@@ -5,20 +5,17 @@
 #include <string>
 #include <vector>
 
-#include "absl/status/statusor.h"
-
 namespace millrace::trainer {
 
-class Optimizer;  // job.proto
+class OptimizerSpec;  // job.proto
 
 // The learning rate as a pure function of the step. Immutable.
 class Schedule {
  public:
   // Works the rate out for a job of `total_steps` steps with `steps_per_epoch` of them per epoch
-  // and `global_batch` samples per step.
-  //   INVALID_ARGUMENT  a number is out of range; the text names the field
-  static absl::StatusOr<Schedule> Make(const Optimizer& optimizer, uint64_t global_batch,
-                                       uint64_t steps_per_epoch, uint64_t total_steps);
+  // and `global_batch` samples per step. `optimizer` is checked (trainer/job/optimizer_fields.h).
+  static Schedule Make(const OptimizerSpec& optimizer, uint64_t global_batch,
+                       uint64_t steps_per_epoch, uint64_t total_steps);
 
   // The rate of step `step`, from 0.
   double RateAt(uint64_t step) const;

@@ -3,20 +3,9 @@
 #include <optional>
 #include <span>
 
-#include "base/status.h"
-#include "trainer/ranks/agree.h"
 #include "trainer/strategy/reducer_options.h"
 
 namespace millrace::trainer {
-
-absl::StatusOr<WeightUpdate> WeightUpdate::Make(collectives::Communicator& communicator,
-                                                const Model& model, const Optimizer& optimizer,
-                                                TensorSet velocity, std::vector<Piece> pieces,
-                                                collectives::Progress* progress) {
-  absl::StatusOr<Sgd> sgd = Sgd::Make(optimizer, model, std::move(velocity), std::move(pieces));
-  MILLRACE_RETURN_IF_ERROR(AgreeOnStatus(communicator, sgd.status()));
-  return WeightUpdate(model, *std::move(sgd), progress);
-}
 
 void WeightUpdate::Apply(collectives::GradientReducer& sums, int64_t step, double rate,
                          TensorSet& weights) {
@@ -29,10 +18,9 @@ void WeightUpdate::Apply(collectives::GradientReducer& sums, int64_t step, doubl
       progress_->Enter(step, static_cast<int>(bucket), collectives::Phase::kUpdating);
     }
     entered = bucket;
-    const size_t count = piece.end - piece.begin;
-    sgd_.Apply(p, rate, sums.outcome().clip_factor,
-               sums.gradient(gradient).as<float>().subspan(piece.begin, count),
-               std::span(weights[piece.parameter]).subspan(piece.begin, count));
+    optimizer_.Apply(p, rate, sums.outcome().clip_factor,
+                     sums.gradient(gradient).as<float>().subspan(piece.begin, piece.size()),
+                     std::span(weights[piece.parameter]).subspan(piece.begin, piece.size()));
   }
 }
 

@@ -45,7 +45,8 @@ class CheckpointTest : public ::testing::Test {
           layer { name: "out" fully_connected { outputs: 2 } }
           layer { softmax_cross_entropy {} })")),
         weights_(MakeInitialWeights(model_, 5)),
-        velocity_(MakeInitialWeights(model_, 6)) {
+        slots_({{"momentum", MakeInitialWeights(model_, 6)}}),
+        others_({{"momentum", weights_}}) {
     state_.step = 1234;
     state_.epoch = 3;
     state_.resume_token = std::string("token\0\xff", 7);
@@ -57,9 +58,12 @@ class CheckpointTest : public ::testing::Test {
 
   std::string Save(uint64_t step, int keep = 100) {
     state_.step = step;
-    auto path = CheckpointFolder(folder_, keep).Save(model_, state_, weights_, velocity_);
+    auto path = CheckpointFolder(folder_, keep).Save(model_, state_, weights_, slots_);
     EXPECT_TRUE(path.ok()) << path.status();
     return path.ok() ? *path : "";
+  }
+  absl::StatusOr<Checkpoint> Load(const std::string& path) const {
+    return LoadCheckpoint(path, model_, {"momentum"});
   }
   std::vector<std::string> Names() const {
     std::vector<std::string> names;
@@ -72,7 +76,8 @@ class CheckpointTest : public ::testing::Test {
 
   const Model model_;
   const TensorSet weights_;
-  const TensorSet velocity_;
+  const Slots slots_;
+  const Slots others_;
   TrainState state_;
   const TempFolder scratch_;
   const std::string folder_ = scratch_ / "checkpoints";  // not made yet
@@ -81,11 +86,26 @@ class CheckpointTest : public ::testing::Test {
 TEST_F(CheckpointTest, RoundTripKeepsEveryBit) {
   const std::string path = Save(1234);
   EXPECT_EQ(fs::path(path).filename(), "checkpoint-00001234.safetensors");
-  const auto loaded = LoadCheckpoint(path, model_);
+  const auto loaded = Load(path);
   ASSERT_TRUE(loaded.ok()) << loaded.status();
   EXPECT_EQ(loaded->state, state_);
   EXPECT_EQ(loaded->weights, weights_);
-  EXPECT_EQ(loaded->velocity, velocity_);
+  ASSERT_EQ(loaded->slots.size(), 1u);
+  EXPECT_EQ(loaded->slots[0].tensors, slots_[0].tensors);
+}
+
+TEST_F(CheckpointTest, SlotsAreFoundByTheirNames) {
+  state_.step = 1;
+  const Slots slots = {{"m", slots_[0].tensors}, {"v", weights_}};
+  const auto path = CheckpointFolder(folder_, 3).Save(model_, state_, weights_, slots);
+  ASSERT_TRUE(path.ok()) << path.status();
+  const auto loaded = LoadCheckpoint(*path, model_, {"v", "m"});
+  ASSERT_TRUE(loaded.ok()) << loaded.status();
+  ASSERT_EQ(loaded->slots.size(), 2u);
+  EXPECT_EQ(loaded->slots[0].name, "v");
+  EXPECT_EQ(loaded->slots[0].tensors, weights_);
+  EXPECT_EQ(loaded->slots[1].tensors, slots_[0].tensors);
+  EXPECT_MESSAGE(Load(*path).status(), absl::StatusCode::kDataLoss);
 }
 
 TEST_F(CheckpointTest, FileIsSafetensorsByTheSpecification) {
@@ -106,12 +126,12 @@ TEST_F(CheckpointTest, EveryTruncationIsDataLoss) {
   const std::string bytes = ReadAll(path);
   for (size_t size = 0; size < bytes.size(); ++size) {
     WriteAll(path, bytes.substr(0, size));
-    const auto loaded = LoadCheckpoint(path, model_);
+    const auto loaded = Load(path);
     ASSERT_EQ(loaded.status().code(), absl::StatusCode::kDataLoss) << size;
     ASSERT_THAT(std::string(loaded.status().message()), HasSubstr(path));
   }
   WriteAll(path, bytes + "x");
-  EXPECT_EQ(LoadCheckpoint(path, model_).status().code(), absl::StatusCode::kDataLoss);
+  EXPECT_EQ(Load(path).status().code(), absl::StatusCode::kDataLoss);
 }
 
 TEST_F(CheckpointTest, EveryFlippedBitIsDataLoss) {
@@ -121,7 +141,7 @@ TEST_F(CheckpointTest, EveryFlippedBitIsDataLoss) {
     std::string damaged = bytes;
     damaged[bit / 8] = static_cast<char>(damaged[bit / 8] ^ (1 << (bit % 8)));
     WriteAll(path, damaged);
-    const auto loaded = LoadCheckpoint(path, model_);
+    const auto loaded = Load(path);
     ASSERT_EQ(loaded.status().code(), absl::StatusCode::kDataLoss) << "bit " << bit;
   }
 }
@@ -132,7 +152,7 @@ TEST_F(CheckpointTest, EveryDrawnDamageIsDataLoss) {
   std::mt19937_64 random(12);
   for (int round = 0; round < Rounds(500); ++round) {
     WriteAll(path, DamagedBytes(bytes, random));
-    const auto loaded = LoadCheckpoint(path, model_);
+    const auto loaded = Load(path);
     ASSERT_EQ(loaded.status().code(), absl::StatusCode::kDataLoss) << round << loaded.status();
   }
 }
@@ -207,9 +227,9 @@ TEST_F(CheckpointTest, AnOldOneThatCannotBeRemovedIsAWarningAndTheOthersGo) {
   std::vector<std::string> warnings;
   const CheckpointFolder folder(folder_, 2,
                                 [&](std::string_view line) { warnings.emplace_back(line); });
-  const auto saved = folder.Save(model_, state_, weights_, velocity_);
+  const auto saved = folder.Save(model_, state_, weights_, slots_);
   ASSERT_TRUE(saved.ok()) << saved.status();
-  EXPECT_TRUE(LoadCheckpoint(*saved, model_).ok());
+  EXPECT_TRUE(Load(*saved).ok());
   EXPECT_THAT(warnings, ElementsAre(AllOf(HasSubstr(*saved + " is saved"), HasSubstr(stays),
                                           HasSubstr("not empty"))));
   EXPECT_THAT(Names(),
@@ -250,7 +270,8 @@ TEST_F(CheckpointTest, AFailedWriteLeavesTheOldFileAndNothingElse) {
     const rlimit small = {limit, old.rlim_max};
     ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
     state_.step = 2;
-    const auto saved = CheckpointFolder(folder_, 3).Save(model_, state_, velocity_, weights_);
+    const auto saved =
+        CheckpointFolder(folder_, 3).Save(model_, state_, slots_[0].tensors, others_);
     ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &old), 0);
     EXPECT_MESSAGE(saved.status(), absl::StatusCode::kResourceExhausted, "write");
     EXPECT_EQ(ReadAll(path), before);
@@ -279,7 +300,7 @@ TEST_F(CheckpointTest, AFullDiskLeavesTheOldFileAndNothingElse) {
 TEST_F(CheckpointTest, ACheckpointThatAnotherTrainingWroteIsNotReplaced) {
   const std::string path = Save(7);
   const std::string before = ReadAll(path);
-  const auto saved = CheckpointFolder(folder_, 3).Save(model_, state_, velocity_, weights_);
+  const auto saved = CheckpointFolder(folder_, 3).Save(model_, state_, slots_[0].tensors, others_);
   EXPECT_MESSAGE(saved.status(), absl::StatusCode::kAlreadyExists);
   EXPECT_EQ(ReadAll(path), before);
   EXPECT_THAT(Names(), ElementsAre("checkpoint-00000007.safetensors"));
@@ -301,7 +322,7 @@ TEST_F(CheckpointTest, WhatAKilledWriterLeftIsRemovedAndWhatIsInUseStays) {
 
 TEST_F(CheckpointTest, AFolderThatCannotBeMadeIsNamed) {
   WriteAll(folder_, "a file");
-  const auto saved = CheckpointFolder(folder_, 3).Save(model_, state_, weights_, velocity_);
+  const auto saved = CheckpointFolder(folder_, 3).Save(model_, state_, weights_, slots_);
   EXPECT_MESSAGE(saved.status(), absl::StatusCode::kFailedPrecondition);
 }
 
@@ -309,22 +330,22 @@ TEST_F(CheckpointTest, AnotherModelIsFailedPrecondition) {
   const std::string path = Save(1);
   const Model other = MakeModel(R"(layer { input_layer { shape: 2 } }
     layer { name: "out" fully_connected { outputs: 3 } } layer { softmax_cross_entropy {} })");
-  const auto loaded = LoadCheckpoint(path, other);
+  const auto loaded = LoadCheckpoint(path, other, {"momentum"});
   EXPECT_MESSAGE(loaded.status(), absl::StatusCode::kFailedPrecondition);
 }
 
 TEST_F(CheckpointTest, TensorsThatDoNotFitTheModelAreDataLoss) {
   state_.step = 1;
-  const auto path = CheckpointFolder(folder_, 3).Save(model_, state_, weights_, velocity_);
+  const auto path = CheckpointFolder(folder_, 3).Save(model_, state_, weights_, slots_);
   ASSERT_TRUE(path.ok());
   const auto file = ReadSafetensors(*path);
   ASSERT_TRUE(file.ok());
   const std::vector<TensorRef> fewer = {{"out/weights", Shape{2, 2}, weights_[0]}};
   ASSERT_TRUE(WriteSafetensors(*path, file->metadata, fewer).ok());
-  const auto loaded = LoadCheckpoint(*path, model_);
+  const auto loaded = Load(*path);
   EXPECT_MESSAGE(loaded.status(), absl::StatusCode::kDataLoss);
   ASSERT_TRUE(WriteSafetensors(*path, {}, fewer).ok());
-  EXPECT_EQ(LoadCheckpoint(*path, model_).status().code(), absl::StatusCode::kDataLoss);
+  EXPECT_EQ(Load(*path).status().code(), absl::StatusCode::kDataLoss);
 }
 
 }  // namespace

@@ -57,12 +57,12 @@ absl::Status Step(Session& session) {
 
 TEST_F(ShardedTest, WhatASaveGathersIsNoCostOfSteps) {
   const absl::Status status = OnTwoRanks([](Session& session, const UsedBuckets&) -> absl::Status {
-    MILLRACE_RETURN_IF_ERROR(session.strategy->GatherVelocity().status());
+    MILLRACE_RETURN_IF_ERROR(session.strategy->GatherSlots().status());
     EXPECT_EQ(session.strategy->counters().gather_seconds, 0);
     MILLRACE_RETURN_IF_ERROR(Step(session));
     const double of_steps = session.strategy->counters().gather_seconds;
     EXPECT_GT(of_steps, 0);
-    MILLRACE_RETURN_IF_ERROR(session.strategy->GatherVelocity().status());
+    MILLRACE_RETURN_IF_ERROR(session.strategy->GatherSlots().status());
     EXPECT_EQ(session.strategy->counters().gather_seconds, of_steps);
     return absl::OkStatus();
   });

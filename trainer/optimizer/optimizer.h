@@ -1,0 +1,50 @@
+#ifndef MILLRACE_TRAINER_OPTIMIZER_OPTIMIZER_H_
+#define MILLRACE_TRAINER_OPTIMIZER_OPTIMIZER_H_
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "trainer/model/model.h"
+#include "trainer/optimizer/slots.h"
+#include "trainer/optimizer/update_rule.h"
+
+namespace millrace::trainer {
+
+class OptimizerSpec;  // job.proto
+
+// The rule that `spec`, checked and with its defaults filled in (optimizer_fields.h), names.
+std::unique_ptr<UpdateRule> MakeUpdateRule(const OptimizerSpec& spec);
+
+// The slots of that rule for all parameters of `model`, as zeros.
+Slots MakeSlots(const OptimizerSpec& spec, const Model& model);
+
+// "SGD, momentum 0.9 (Nesterov), weight decay 0.0001 (not on biases)".
+std::string DescribeOptimizer(const OptimizerSpec& spec);
+
+// An optimizer of some pieces of the parameters, with their state. Thread-compatible.
+class Optimizer {
+ public:
+  // Updates only `pieces` and keeps only their state. `slots` are MakeSlots', or a checkpoint's.
+  Optimizer(const OptimizerSpec& spec, const Model& model, Slots slots, std::vector<Piece> pieces);
+
+  // Applies `gradient`, each element times `scale`, to `weights`, both of piece `i`.
+  void Apply(size_t i, double rate, float scale, std::span<const float> gradient,
+             std::span<float> weights);
+
+  const std::vector<Piece>& pieces() const { return pieces_; }
+  // The state, by piece.
+  const Slots& slots() const { return slots_; }
+
+ private:
+  std::unique_ptr<UpdateRule> rule_;
+  std::vector<Piece> pieces_;
+  std::vector<float> decay_;  // by piece
+  Slots slots_;               // by piece
+};
+
+}  // namespace millrace::trainer
+
+#endif  // MILLRACE_TRAINER_OPTIMIZER_OPTIMIZER_H_
