@@ -65,6 +65,7 @@ std::map<std::string, std::string> Describe(const TrainState& state) {
   const auto hex = [](uint64_t value) { return absl::StrFormat("%016x", value); };
   return {{"format", kFormat},
           {"step", absl::StrCat(state.step)},
+          {"updates", absl::StrCat(state.updates)},
           {"epoch", absl::StrCat(state.epoch)},
           {"resume_token_hex", absl::BytesToHexString(state.resume_token)},
           {"model_fingerprint", hex(state.model_fingerprint)},
@@ -84,8 +85,11 @@ absl::StatusOr<TrainState> ParseState(std::map<std::string, std::string> metadat
     const std::string& text = metadata[key];
     return text.size() == 16 && IsHex(text) && absl::SimpleHexAtoi(text, &value);
   };
+  // The first versions did not count updates: no optimizer of theirs needed the number.
+  if (!metadata.contains("updates")) metadata["updates"] = metadata["step"];
   const bool good =
       metadata["format"] == kFormat && absl::SimpleAtoi(metadata["step"], &state.step) &&
+      absl::SimpleAtoi(metadata["updates"], &state.updates) &&
       absl::SimpleAtoi(metadata["epoch"], &state.epoch) &&
       absl::SimpleAtoi(metadata["global_batch"], &state.global_batch) &&
       hex("model_fingerprint", state.model_fingerprint) &&

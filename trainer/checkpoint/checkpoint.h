@@ -18,6 +18,7 @@ namespace millrace::trainer {
 // The state of a training, without its tensors.
 struct TrainState {
   uint64_t step = 0;         // steps done
+  uint64_t updates = 0;      // steps done that were not skipped
   uint64_t epoch = 0;        // whole epochs done
   std::string resume_token;  // that of the last batch used; empty before the first
   uint64_t model_fingerprint = 0;

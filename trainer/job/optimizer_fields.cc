@@ -1,6 +1,7 @@
 #include "trainer/job/optimizer_fields.h"
 
 #include <string>
+#include <string_view>
 
 #include "absl/strings/str_cat.h"
 
@@ -24,6 +25,61 @@ void CheckSgd(const OptimizerSpec& spec, FieldChecks& checks) {
   }
 }
 
+void CheckAdam(const Adam& adam, std::string_view field, FieldChecks& checks) {
+  checks.BelowOne(adam.beta1(), {{"optimizer"}, {field}, {"beta1"}});
+  checks.BelowOne(adam.beta2(), {{"optimizer"}, {field}, {"beta2"}});
+  checks.AtLeastZero(adam.epsilon(), {{"optimizer"}, {field}, {"epsilon"}});
+}
+
+void CheckRmsProp(const RmsProp& rmsprop, FieldChecks& checks) {
+  checks.BelowOne(rmsprop.alpha(), {{"optimizer"}, {"rmsprop"}, {"alpha"}});
+  checks.AtLeastZero(rmsprop.epsilon(), {{"optimizer"}, {"rmsprop"}, {"epsilon"}});
+  checks.BelowOne(rmsprop.momentum(), {{"optimizer"}, {"rmsprop"}, {"momentum"}});
+}
+
+// The fields of `sgd` that stand outside of it.
+void CheckOthersFields(const OptimizerSpec& spec, std::string_view field, FieldChecks& checks) {
+  const std::string why =
+      absl::StrCat("it is a field of sgd, but the optimizer is ", std::string(field));
+  checks.Require(spec.momentum() == 0, {{"optimizer"}, {"momentum"}}, why);
+  checks.Require(!spec.nesterov(), {{"optimizer"}, {"nesterov"}}, why);
+}
+
+void CheckKind(const OptimizerSpec& spec, FieldChecks& checks) {
+  switch (spec.kind_case()) {
+    case OptimizerSpec::kSgd:
+    case OptimizerSpec::KIND_NOT_SET:
+      return CheckSgd(spec, checks);
+    case OptimizerSpec::kAdam:
+      CheckAdam(spec.adam(), "adam", checks);
+      return CheckOthersFields(spec, "adam", checks);
+    case OptimizerSpec::kAdamw:
+      CheckAdam(spec.adamw(), "adamw", checks);
+      return CheckOthersFields(spec, "adamw", checks);
+    case OptimizerSpec::kRmsprop:
+      CheckRmsProp(spec.rmsprop(), checks);
+      return CheckOthersFields(spec, "rmsprop", checks);
+  }
+}
+
+void FillDefaults(Adam& adam) {
+  if (!adam.has_beta1()) adam.set_beta1(0.9);
+  if (!adam.has_beta2()) adam.set_beta2(0.999);
+  if (!adam.has_epsilon()) adam.set_epsilon(1e-8);
+}
+
+void FillDefaults(RmsProp& rmsprop) {
+  if (!rmsprop.has_alpha()) rmsprop.set_alpha(0.99);
+  if (!rmsprop.has_epsilon()) rmsprop.set_epsilon(1e-8);
+}
+
+void MoveSgd(OptimizerSpec& spec) {
+  const Sgd sgd = spec.sgd();
+  spec.clear_sgd();
+  spec.set_momentum(sgd.momentum());
+  spec.set_nesterov(sgd.nesterov());
+}
+
 void CheckSchedule(const OptimizerSpec& spec, FieldChecks& checks) {
   checks.AtLeastZero(spec.base_lr(), {{"optimizer"}, {"base_lr"}});
   checks.AtLeastZero(spec.warmup_epochs(), {{"optimizer"}, {"warmup_epochs"}});
@@ -41,18 +97,16 @@ std::optional<BadField> CheckOptimizer(const OptimizerSpec& spec) {
   FieldChecks checks;
   CheckSchedule(spec, checks);
   checks.AtLeastZero(spec.weight_decay(), {{"optimizer"}, {"weight_decay"}});
-  CheckSgd(spec, checks);
+  CheckKind(spec, checks);
   return checks.first();
 }
 
 void FillDefaults(OptimizerSpec& spec) {
   if (!spec.has_base_lr()) spec.set_base_lr(0.1);
-  if (spec.has_sgd()) {
-    const Sgd sgd = spec.sgd();
-    spec.clear_sgd();
-    spec.set_momentum(sgd.momentum());
-    spec.set_nesterov(sgd.nesterov());
-  }
+  if (spec.has_sgd()) MoveSgd(spec);
+  if (spec.has_adam()) FillDefaults(*spec.mutable_adam());
+  if (spec.has_adamw()) FillDefaults(*spec.mutable_adamw());
+  if (spec.has_rmsprop()) FillDefaults(*spec.mutable_rmsprop());
 }
 
 }  // namespace millrace::trainer

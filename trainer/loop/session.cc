@@ -243,20 +243,19 @@ absl::Status Opener::ShareCheckpoint() {
     slots_ = std::move(found_->slots);
     loaded = std::move(found_->state);
   }
-  std::array<int64_t, 5> numbers = {
-      static_cast<int64_t>(loaded.step), static_cast<int64_t>(loaded.epoch),
-      static_cast<int64_t>(loaded.plan_fingerprint), static_cast<int64_t>(loaded.data_fingerprint),
-      static_cast<int64_t>(loaded.global_batch)};
-  MILLRACE_RETURN_IF_ERROR(communicator_.Broadcast({numbers.data(), DType::kI64, Shape{5}}, 0));
+  uint64_t* const numbers[] = {&loaded.step,
+                               &loaded.updates,
+                               &loaded.epoch,
+                               &loaded.plan_fingerprint,
+                               &loaded.data_fingerprint,
+                               &loaded.global_batch};
+  for (uint64_t* const number : numbers) {
+    MILLRACE_RETURN_IF_ERROR(communicator_.Broadcast({number, DType::kI64, Shape{1}}, 0));
+  }
   MILLRACE_RETURN_IF_ERROR(BroadcastText(communicator_, loaded.resume_token));
   MILLRACE_RETURN_IF_ERROR(BroadcastText(communicator_, session_->resumed_from));
   MILLRACE_RETURN_IF_ERROR(BroadcastTensors(session_->weights));
   for (Slot& slot : slots_) MILLRACE_RETURN_IF_ERROR(BroadcastTensors(slot.tensors));
-  loaded.step = static_cast<uint64_t>(numbers[0]);
-  loaded.epoch = static_cast<uint64_t>(numbers[1]);
-  loaded.plan_fingerprint = static_cast<uint64_t>(numbers[2]);
-  loaded.data_fingerprint = static_cast<uint64_t>(numbers[3]);
-  loaded.global_batch = static_cast<uint64_t>(numbers[4]);
   loaded.model_fingerprint = session_->state.model_fingerprint;
   loaded.job = session_->state.job;  // equal, as was checked
   session_->state = std::move(loaded);

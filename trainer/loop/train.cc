@@ -228,13 +228,14 @@ absl::Status Loop::Update(size_t i) {
   TrainState& state = session_.state;
   const auto number = static_cast<int64_t>(state.step);
   guard_.progress().Enter(number, -1, Phase::kUpdating);
-  MILLRACE_ASSIGN_OR_RETURN(
-      const collectives::StepOutcome outcome,
-      session_.strategy->Apply(i, number, session_.schedule->RateAt(state.step), session_.weights));
+  const UpdateStep update = {number, state.updates + 1, session_.schedule->RateAt(state.step)};
+  MILLRACE_ASSIGN_OR_RETURN(const collectives::StepOutcome outcome,
+                            session_.strategy->Apply(i, update, session_.weights));
   RunningStep step = std::move(under_way_.front());
   under_way_.pop_front();
   state.resume_token = std::move(step.resume_token);
   ++state.step;
+  if (!outcome.skip) ++state.updates;
   if (state.step % session_.steps.steps_per_epoch == 0) ++state.epoch;
   step.counted.seconds += SecondsSince(start);
   log_.AddStep(step.counted, outcome);

@@ -5,6 +5,8 @@
 
 #include "absl/strings/str_format.h"
 #include "trainer/job/job.pb.h"
+#include "trainer/optimizer/adam.h"
+#include "trainer/optimizer/rmsprop.h"
 #include "trainer/optimizer/sgd.h"
 
 namespace millrace::trainer {
@@ -18,6 +20,9 @@ struct OptimizerKind {
 
 constexpr OptimizerKind kKinds[] = {
     {OptimizerSpec::KIND_NOT_SET, MakeSgd},
+    {OptimizerSpec::kAdam, MakeAdam},
+    {OptimizerSpec::kAdamw, MakeAdamW},
+    {OptimizerSpec::kRmsprop, MakeRmsProp},
 };
 
 }  // namespace
@@ -53,11 +58,11 @@ Optimizer::Optimizer(const OptimizerSpec& spec, const Model& model, Slots slots,
   }
 }
 
-void Optimizer::Apply(size_t i, double rate, float scale, std::span<const float> gradient,
-                      std::span<float> weights) {
+void Optimizer::Apply(size_t i, const UpdateStep& update, float scale,
+                      std::span<const float> gradient, std::span<float> weights) {
   std::vector<float*> memory;
   for (Slot& slot : slots_) memory.push_back(slot.tensors[i].data());
-  rule_->Apply({rate, scale, decay_[i]}, gradient, weights, memory);
+  rule_->Apply({update.count, update.rate, scale, decay_[i]}, gradient, weights, memory);
 }
 
 }  // namespace millrace::trainer

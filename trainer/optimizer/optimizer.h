@@ -2,6 +2,7 @@
 #define MILLRACE_TRAINER_OPTIMIZER_OPTIMIZER_H_
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
@@ -24,6 +25,13 @@ Slots MakeSlots(const OptimizerSpec& spec, const Model& model);
 // "SGD, momentum 0.9 (Nesterov), weight decay 0.0001 (not on biases)".
 std::string DescribeOptimizer(const OptimizerSpec& spec);
 
+// One update of all weights, which is the same on all ranks.
+struct UpdateStep {
+  int64_t step = 0;    // number of the step in the training, from 0
+  uint64_t count = 1;  // number of updates with this one; less than the steps if some were skipped
+  double rate = 0;     // learning rate
+};
+
 // An optimizer of some pieces of the parameters, with their state. Thread-compatible.
 class Optimizer {
  public:
@@ -31,7 +39,7 @@ class Optimizer {
   Optimizer(const OptimizerSpec& spec, const Model& model, Slots slots, std::vector<Piece> pieces);
 
   // Applies `gradient`, each element times `scale`, to `weights`, both of piece `i`.
-  void Apply(size_t i, double rate, float scale, std::span<const float> gradient,
+  void Apply(size_t i, const UpdateStep& update, float scale, std::span<const float> gradient,
              std::span<float> weights);
 
   const std::vector<Piece>& pieces() const { return pieces_; }

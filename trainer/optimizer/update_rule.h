@@ -1,6 +1,7 @@
 #ifndef MILLRACE_TRAINER_OPTIMIZER_UPDATE_RULE_H_
 #define MILLRACE_TRAINER_OPTIMIZER_UPDATE_RULE_H_
 
+#include <cstdint>
 #include <span>
 #include <string>
 #include <vector>
@@ -9,6 +10,7 @@ namespace millrace::trainer {
 
 // The numbers of one update of one piece.
 struct UpdateNumbers {
+  uint64_t count = 1;        // number of this update, from 1
   double rate = 0;           // learning rate
   float gradient_scale = 1;  // factor of each element of the gradient
   float weight_decay = 0;

@@ -22,11 +22,11 @@ void ShardedStrategy::SetRows(int64_t rows) {
   SynchronousStrategy::SetRows(rows);
 }
 
-absl::StatusOr<collectives::StepOutcome> ShardedStrategy::Apply(size_t i, int64_t step, double rate,
+absl::StatusOr<collectives::StepOutcome> ShardedStrategy::Apply(size_t i, const UpdateStep& update,
                                                                 TensorSet& weights) {
   MILLRACE_ASSIGN_OR_RETURN(const collectives::StepOutcome outcome,
-                            SynchronousStrategy::Apply(i, step, rate, weights));
-  if (!outcome.skip) MILLRACE_RETURN_IF_ERROR(GatherWeights(step, weights));
+                            SynchronousStrategy::Apply(i, update, weights));
+  if (!outcome.skip) MILLRACE_RETURN_IF_ERROR(GatherWeights(update.step, weights));
   return outcome;
 }
 

@@ -21,7 +21,7 @@ class ShardedStrategy final : public SynchronousStrategy {
                   collectives::Progress* progress);
 
   void SetRows(int64_t rows) override;
-  absl::StatusOr<collectives::StepOutcome> Apply(size_t i, int64_t step, double rate,
+  absl::StatusOr<collectives::StepOutcome> Apply(size_t i, const UpdateStep& update,
                                                  TensorSet& weights) override;
   absl::StatusOr<const Slots*> GatherSlots() override;
   bool has_whole_slots() const override { return false; }

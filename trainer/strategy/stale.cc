@@ -30,11 +30,11 @@ absl::Status StaleStrategy::Finish() { return reducer_->Finish(); }
 
 void StaleStrategy::Leave(const absl::Status& why) { reducer_->Leave(why); }
 
-absl::StatusOr<collectives::StepOutcome> StaleStrategy::Apply(size_t i, int64_t step, double rate,
+absl::StatusOr<collectives::StepOutcome> StaleStrategy::Apply(size_t i, const UpdateStep& update,
                                                               TensorSet& weights) {
   collectives::GradientReducer& sums = *reducer_->ready()[i];
   const collectives::StepOutcome outcome = sums.outcome();
-  if (!outcome.skip) update_.Apply(sums, step, rate, weights);
+  if (!outcome.skip) update_.Apply(sums, update, weights);
   return outcome;
 }
 

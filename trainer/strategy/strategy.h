@@ -17,7 +17,7 @@
 #include "trainer/job/job.pb.h"
 #include "trainer/model/model.h"
 #include "trainer/model/parameters.h"
-#include "trainer/optimizer/slots.h"
+#include "trainer/optimizer/optimizer.h"
 
 namespace millrace::trainer {
 
@@ -49,11 +49,10 @@ class Strategy {
   // The number of steps whose sums came with the last Finish: 0 after a batch that does not end its
   // step; 0, 1 or several if sums come late.
   virtual size_t num_ready() const = 0;
-  // Updates `weights` by the sums of the `i`th of these steps, the oldest first, unless all ranks
-  // skip it; `step` is its number in the training, `rate` its learning rate. Returns the step's
-  // outcome, the same on all ranks. May be collective.
+  // Makes `update` of `weights` by the sums of the `i`th of these steps, the oldest first, unless
+  // all ranks skip it. Returns the step's outcome, the same on all ranks. May be collective.
   //   UNAVAILABLE, DEADLINE_EXCEEDED  as Finish
-  virtual absl::StatusOr<collectives::StepOutcome> Apply(size_t i, int64_t step, double rate,
+  virtual absl::StatusOr<collectives::StepOutcome> Apply(size_t i, const UpdateStep& update,
                                                          TensorSet& weights) = 0;
 
   // Returns the optimizer's state of all parameters on rank 0; other ranks may get empty slots.

@@ -25,7 +25,7 @@ class SynchronousStrategy : public Strategy {
   absl::Status Finish() override;
   void Leave(const absl::Status& why) override;
   size_t num_ready() const override { return is_finished_ && reducer_->outcome().complete ? 1 : 0; }
-  absl::StatusOr<collectives::StepOutcome> Apply(size_t i, int64_t step, double rate,
+  absl::StatusOr<collectives::StepOutcome> Apply(size_t i, const UpdateStep& update,
                                                  TensorSet& weights) override;
   absl::StatusOr<const Slots*> GatherSlots() override { return &update_.slots(); }
   bool has_whole_slots() const override { return true; }

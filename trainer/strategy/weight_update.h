@@ -21,8 +21,8 @@ class WeightUpdate {
   WeightUpdate(const Model& model, Optimizer optimizer, collectives::Progress* progress)
       : model_(&model), optimizer_(std::move(optimizer)), progress_(progress) {}
 
-  // Updates the optimizer's pieces of `weights` by the sums of step `step`.
-  void Apply(collectives::GradientReducer& sums, int64_t step, double rate, TensorSet& weights);
+  // Makes `update` of the optimizer's pieces of `weights`, by `sums`.
+  void Apply(collectives::GradientReducer& sums, const UpdateStep& update, TensorSet& weights);
 
   const std::vector<Piece>& pieces() const { return optimizer_.pieces(); }
   // The optimizer's state, by piece.

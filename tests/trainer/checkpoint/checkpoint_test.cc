@@ -48,6 +48,7 @@ class CheckpointTest : public ::testing::Test {
         slots_({{"momentum", MakeInitialWeights(model_, 6)}}),
         others_({{"momentum", weights_}}) {
     state_.step = 1234;
+    state_.updates = 1230;
     state_.epoch = 3;
     state_.resume_token = std::string("token\0\xff", 7);
     state_.model_fingerprint = model_.Fingerprint();
@@ -92,6 +93,21 @@ TEST_F(CheckpointTest, RoundTripKeepsEveryBit) {
   EXPECT_EQ(loaded->weights, weights_);
   ASSERT_EQ(loaded->slots.size(), 1u);
   EXPECT_EQ(loaded->slots[0].tensors, slots_[0].tensors);
+}
+
+TEST_F(CheckpointTest, WithoutANumberOfUpdatesEveryStepWasOne) {
+  const std::string path = Save(7);
+  auto file = ReadSafetensors(path);
+  ASSERT_TRUE(file.ok());
+  ASSERT_EQ(file->metadata.erase("updates"), 1u);
+  std::vector<TensorRef> tensors;
+  for (const auto& [name, tensor] : file->tensors) {
+    tensors.push_back({name, tensor.shape, tensor.data});
+  }
+  ASSERT_TRUE(WriteSafetensors(path, file->metadata, tensors).ok());
+  const auto loaded = Load(path);
+  ASSERT_TRUE(loaded.ok()) << loaded.status();
+  EXPECT_EQ(loaded->state.updates, 7u);
 }
 
 TEST_F(CheckpointTest, SlotsAreFoundByTheirNames) {

@@ -23,14 +23,26 @@ absl::Status ErrorOf(const std::string& optimizer) {
 }
 
 TEST(OptimizerFieldsTest, AWrongNumberNamesItsPlaceAndField) {
-  for (const char* const text :
-       {"base_lr: -1", "base_lr: nan", "warmup_epochs: inf", "cosine { end_lr: -1 }",
-        "step { factor: -1 }", "step { epoch: 1 epoch: -2 }", "momentum: 1", "momentum: -0.1",
-        "weight_decay: -1", "nesterov: true", "sgd {\n momentum: 2 }", "sgd { nesterov: true }",
-        "momentum: 0.9 sgd {}", "nesterov: true sgd { momentum: 0.9 }"}) {
+  for (const char* const text : {"base_lr: -1",           "base_lr: nan",
+                                 "warmup_epochs: inf",    "cosine { end_lr: -1 }",
+                                 "step { factor: -1 }",   "step { epoch: 1 epoch: -2 }",
+                                 "momentum: 1",           "momentum: -0.1",
+                                 "weight_decay: -1",      "nesterov: true",
+                                 "sgd {\n momentum: 2 }", "sgd { nesterov: true }",
+                                 "momentum: 0.9 sgd {}",  "nesterov: true sgd { momentum: 0.9 }",
+                                 "adam { beta1: 1 }",     "adamw { beta2: -1 }",
+                                 "adam { epsilon: nan }", "momentum: 0.9 adam {}",
+                                 "rmsprop { alpha: 2 }",  "nesterov: true\nrmsprop {}"}) {
     EXPECT_MESSAGE(ErrorOf(text), absl::StatusCode::kInvalidArgument) << text;
   }
   EXPECT_TRUE(ErrorOf("sgd { momentum: 0.9 nesterov: true }").ok());
+}
+
+TEST(OptimizerFieldsTest, DefaultsAreInTheText) {
+  EXPECT_EQ(ParseOptimizer("adam { beta1: 0.5 }").DebugString(),
+            "base_lr: 0.1\nadam {\n  beta1: 0.5\n  beta2: 0.999\n  epsilon: 1e-08\n}\n");
+  EXPECT_EQ(ParseOptimizer("rmsprop {}").DebugString(),
+            "base_lr: 0.1\nrmsprop {\n  alpha: 0.99\n  epsilon: 1e-08\n}\n");
 }
 
 TEST(OptimizerFieldsTest, BothWaysToWriteSgdAreOneText) {

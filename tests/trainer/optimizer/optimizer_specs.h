@@ -8,6 +8,7 @@
 
 #include "trainer/job/job.pb.h"
 #include "trainer/job/optimizer_fields.h"
+#include "trainer/optimizer/optimizer.h"
 
 namespace millrace::trainer {
 
@@ -19,6 +20,12 @@ inline OptimizerSpec ParseOptimizer(const std::string& text) {
   EXPECT_FALSE(bad) << bad->name() << ": " << bad->why;
   FillDefaults(spec);
   return spec;
+}
+
+// The optimizer of a text, of whole parameters of `model`, before the first step.
+inline Optimizer MakeWhole(const std::string& text, const Model& model) {
+  const OptimizerSpec spec = ParseOptimizer(text);
+  return Optimizer(spec, model, MakeSlots(spec, model), WholeParameters(model));
 }
 
 }  // namespace millrace::trainer

@@ -11,12 +11,6 @@
 namespace millrace::trainer {
 namespace {
 
-// Of all parameters of `model`, from the first step on.
-Optimizer MakeWhole(const std::string& text, const Model& model) {
-  const OptimizerSpec spec = ParseOptimizer(text);
-  return Optimizer(spec, model, MakeSlots(spec, model), WholeParameters(model));
-}
-
 // The textbook update in double, for one weight.
 struct Scalar {
   double w, v = 0;
@@ -40,8 +34,9 @@ TEST(SgdTest, ManyStepsMatchTheScalarReference) {
     for (int step = 0; step < 50; ++step) {
       const auto g = static_cast<float>(std::sin(step));
       const double rate = 0.1 / (1 + step);
-      sgd.Apply(0, rate, 1, std::vector<float>(6, g), weights[0]);
-      sgd.Apply(1, rate, 1, std::vector<float>(2, g), weights[1]);
+      const UpdateStep update = {step, static_cast<uint64_t>(step) + 1, rate};
+      sgd.Apply(0, update, 1, std::vector<float>(6, g), weights[0]);
+      sgd.Apply(1, update, 1, std::vector<float>(2, g), weights[1]);
       weight.Step(g, rate, 0.9, 0.01, nesterov);
       bias.Step(g, rate, 0.9, 0, nesterov);
     }
@@ -58,27 +53,8 @@ TEST(SgdTest, DecayBiasDecaysBiases) {
     layer { fully_connected { outputs: 2 } } layer { softmax_cross_entropy {} })");
   Optimizer sgd = MakeWhole("weight_decay: 0.5 decay_bias: true", model);
   std::vector<float> bias = {1, 2};
-  sgd.Apply(1, 0.5, 1, std::vector<float>{0, 0}, bias);
+  sgd.Apply(1, {0, 1, 0.5}, 1, std::vector<float>{0, 0}, bias);
   EXPECT_EQ(bias, (std::vector<float>{0.75f, 1.5f}));
-}
-
-// Elements do not depend on each other, so pieces of a parameter are updated as the whole is.
-TEST(SgdTest, PiecesHaveTheBitsOfTheWhole) {
-  const Model model = MakeModel(R"(layer { input_layer { shape: 3 } }
-    layer { fully_connected { outputs: 3 } } layer { softmax_cross_entropy {} })");
-  const OptimizerSpec spec = ParseOptimizer("momentum: 0.9 nesterov: true weight_decay: 0.01");
-  Optimizer whole = MakeWhole("momentum: 0.9 nesterov: true weight_decay: 0.01", model);
-  Optimizer pieces(spec, model, MakeSlots(spec, model), {{0, 0, 4}, {0, 4, 9}});
-  std::vector<float> a = {1, -2, 3, -4, 5, -6, 7, -8, 9};
-  std::vector<float> b = a;
-  for (int step = 0; step < 5; ++step) {
-    std::vector<float> gradient;
-    for (int k = 0; k < 9; ++k) gradient.push_back(static_cast<float>(std::sin(step + k)));
-    whole.Apply(0, 0.1, 0.5f, gradient, a);
-    pieces.Apply(0, 0.1, 0.5f, std::span(gradient).first(4), std::span(b).first(4));
-    pieces.Apply(1, 0.1, 0.5f, std::span(gradient).subspan(4), std::span(b).subspan(4));
-  }
-  EXPECT_EQ(a, b);
 }
 
 }  // namespace

@@ -52,7 +52,7 @@ absl::Status Step(Session& session) {
   }
   MILLRACE_RETURN_IF_ERROR(strategy.Finish());
   EXPECT_EQ(strategy.num_ready(), 1u);
-  return strategy.Apply(0, 5, 0.1, session.weights).status();
+  return strategy.Apply(0, {5, 6, 0.1}, session.weights).status();
 }
 
 TEST_F(ShardedTest, WhatASaveGathersIsNoCostOfSteps) {

@@ -1,0 +1,98 @@
+#!/usr/bin/env python3
+"""Writes tests/trainer/testdata/optimizers.txt with torch.optim, in float32.
+
+Needs the versions of bench/peers/requirements/pytorch.txt, in an environment of its own:
+
+    python3 -m venv VENV && VENV/bin/python bench/peers/install.py pytorch
+    VENV/bin/python scripts/make_optimizer_fixtures.py tests/trainer/testdata
+
+Run it only when the set changes, and commit what it writes. LARS, which PyTorch lacks, is written
+out here in PyTorch's operations. A case has these lines:
+
+    case NAME
+    spec THE OPTIMIZER OF A JOB
+    start WEIGHTS
+    step RATE | GRADIENT | WEIGHTS AFTER IT      for each step
+"""
+
+import os
+import sys
+
+sys.setdlopenflags(os.RTLD_LAZY)  # bench/peers/install.py says why
+import torch  # noqa: E402
+
+STEPS = 12
+SIZE = 6  # weights; the last one has a gradient of 0 at every other step
+
+
+class Lars(torch.optim.Optimizer):
+    """You, Gitman and Ginsburg 2017, with the rate outside of the momentum."""
+
+    def __init__(self, params, momentum, weight_decay, trust, epsilon=0.0):
+        super().__init__(params, {"lr": 0.0})
+        self.options = (momentum, weight_decay, trust, epsilon)
+
+    @torch.no_grad()
+    def step(self):
+        momentum, decay, trust, epsilon = self.options
+        for group in self.param_groups:
+            for w in group["params"]:
+                velocity = self.state[w].setdefault("momentum", torch.zeros_like(w))
+                ratio = trust * w.norm() / (w.grad.norm() + decay * w.norm() + epsilon)
+                velocity.mul_(momentum).add_(ratio * (w.grad + decay * w))
+                w.sub_(group["lr"] * velocity)
+
+
+CASES = {
+    "sgd": ("", torch.optim.SGD, {}),
+    "sgd_momentum": ("momentum: 0.9 weight_decay: 0.01", torch.optim.SGD,
+                     {"momentum": 0.9, "weight_decay": 0.01}),
+    "sgd_nesterov": ("sgd { momentum: 0.8 nesterov: true }", torch.optim.SGD,
+                     {"momentum": 0.8, "nesterov": True}),
+    "adam": ("adam {}", torch.optim.Adam, {}),
+    "adam_decay": ("adam { beta1: 0.5 beta2: 0.9 epsilon: 0.001 } weight_decay: 0.1",
+                   torch.optim.Adam, {"betas": (0.5, 0.9), "eps": 0.001, "weight_decay": 0.1}),
+    "adamw": ("adamw {} weight_decay: 0.1", torch.optim.AdamW, {"weight_decay": 0.1}),
+    "adamw_betas": ("adamw { beta1: 0.8 beta2: 0.95 epsilon: 1e-4 } weight_decay: 0.5",
+                    torch.optim.AdamW,
+                    {"betas": (0.8, 0.95), "eps": 1e-4, "weight_decay": 0.5}),
+    "rmsprop": ("rmsprop {}", torch.optim.RMSprop, {}),
+    "rmsprop_momentum": ("rmsprop { alpha: 0.9 epsilon: 0.01 momentum: 0.7 } weight_decay: 0.01",
+                         torch.optim.RMSprop,
+                         {"alpha": 0.9, "eps": 0.01, "momentum": 0.7, "weight_decay": 0.01}),
+    "rmsprop_centered": ("rmsprop { alpha: 0.9 centered: true momentum: 0.5 }",
+                         torch.optim.RMSprop, {"alpha": 0.9, "momentum": 0.5, "centered": True}),
+}
+
+
+def text(values):
+    return " ".join(f"{value:.9g}" for value in values.tolist())
+
+
+def run(name, spec, make, options):
+    generator = torch.Generator().manual_seed(sum(map(ord, name)))
+    weights = torch.nn.Parameter(torch.randn(SIZE, generator=generator))
+    optimizer = make([weights], **options)
+    lines = [f"case {name}", f"spec {spec}", f"start {text(weights.detach())}"]
+    for step in range(STEPS):
+        gradient = torch.randn(SIZE, generator=generator)
+        gradient[-1] *= step % 2
+        rate = 0.1 / (1 + step % 5)
+        for group in optimizer.param_groups:
+            group["lr"] = rate
+        weights.grad = gradient.clone()
+        optimizer.step()
+        lines.append(f"step {rate!r} | {text(gradient)} | {text(weights.detach())}")
+    return lines
+
+
+def main():
+    path = os.path.join(sys.argv[1], "optimizers.txt")
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(f"# By scripts/make_optimizer_fixtures.py, PyTorch {torch.__version__}.\n")
+        for name, case in CASES.items():
+            file.write("\n".join(run(name, *case)) + "\n")
+
+
+if __name__ == "__main__":
+    main()
