@@ -91,6 +91,12 @@ void CheckSchedule(const OptimizerSpec& spec, FieldChecks& checks) {
   }
 }
 
+void CheckGroup(const ParameterGroup& group, int i, FieldChecks& checks) {
+  checks.Require(group.pattern_size() > 0, {{"optimizer"}, {"group", i}}, "it has no pattern");
+  checks.AtLeastZero(group.weight_decay(), {{"optimizer"}, {"group", i}, {"weight_decay"}});
+  checks.AtLeastZero(group.lr_scale(), {{"optimizer"}, {"group", i}, {"lr_scale"}});
+}
+
 }  // namespace
 
 std::optional<BadField> CheckOptimizer(const OptimizerSpec& spec) {
@@ -98,6 +104,7 @@ std::optional<BadField> CheckOptimizer(const OptimizerSpec& spec) {
   CheckSchedule(spec, checks);
   checks.AtLeastZero(spec.weight_decay(), {{"optimizer"}, {"weight_decay"}});
   CheckKind(spec, checks);
+  for (int i = 0; i < spec.group_size(); ++i) CheckGroup(spec.group(i), i, checks);
   return checks.first();
 }
 

@@ -6,6 +6,7 @@
 #include "base/host.h"
 #include "trainer/job/reduction.h"
 #include "trainer/optimizer/optimizer.h"
+#include "trainer/optimizer/parameter_groups.h"
 #include "trainer/report.h"
 
 namespace millrace::trainer {
@@ -80,6 +81,7 @@ std::vector<std::string> DescribeSession(const Session& session, const TrainOpti
       {"learning rate", absl::StrFormat("%g after scaling; %s", session.schedule->full_rate(),
                                         session.schedule->Describe())},
       {"optimizer", DescribeOptimizer(job.optimizer())},
+      {"parameter groups", DescribeGroups(job.optimizer(), session.model)},
       {"seeds", absl::StrCat(job.seed(), " of the weights, ", session.train_numbers.seed,
                              " of the pipeline")},
       {"training plan", absl::StrFormat("%s, fingerprint %016x", session.job.train_path,

@@ -25,8 +25,10 @@
 #include "pipeline/pipeline.pb.h"
 #include "pipeline/text_proto.h"
 #include "readers/read_engine.h"
+#include "trainer/job/bad_field.h"
 #include "trainer/loop/evaluate.h"
 #include "trainer/optimizer/optimizer.h"
+#include "trainer/optimizer/parameter_groups.h"
 #include "trainer/ranks/agree.h"
 #include "trainer/ranks/waiting.h"
 
@@ -163,6 +165,9 @@ absl::Status Opener::LoadFiles() {
   const JobFile& job = session.job;
   MILLRACE_ASSIGN_OR_RETURN(session.model,
                             LoadModel(job.model_path, options_.variables, used_variables_));
+  if (const auto bad = CheckGroups(job.job.optimizer(), session.model)) {
+    return ErrorAt(job.places, *bad);
+  }
   MILLRACE_ASSIGN_OR_RETURN(session.train_plan, LoadPlan(job.train_path, session.train_numbers));
   if (session.train_numbers.batch == 0) {
     return absl::InvalidArgumentError(

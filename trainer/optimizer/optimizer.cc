@@ -44,7 +44,8 @@ Slots MakeSlots(const OptimizerSpec& spec, const Model& model) {
 
 std::string DescribeOptimizer(const OptimizerSpec& spec) {
   return absl::StrFormat("%s, weight decay %g%s", MakeUpdateRule(spec)->Describe(),
-                         spec.weight_decay(), spec.decay_bias() ? "" : " (not on biases)");
+                         spec.weight_decay(),
+                         spec.decay_bias() ? "" : " (not on biases and norms)");
 }
 
 Optimizer::Optimizer(const OptimizerSpec& spec, const Model& model, Slots slots,
@@ -52,17 +53,19 @@ Optimizer::Optimizer(const OptimizerSpec& spec, const Model& model, Slots slots,
     : rule_(MakeUpdateRule(spec)),
       pieces_(std::move(pieces)),
       slots_(CutSlots(std::move(slots), pieces_)) {
-  for (const Piece& piece : pieces_) {
-    const bool decays = !model.parameters[piece.parameter].is_bias || spec.decay_bias();
-    decay_.push_back(decays ? static_cast<float>(spec.weight_decay()) : 0.0f);
-  }
+  const std::vector<ParameterSettings> settings = SettingsOf(spec, model);
+  for (const Piece& piece : pieces_) settings_.push_back(settings[piece.parameter]);
 }
 
 void Optimizer::Apply(size_t i, const UpdateStep& update, float scale,
                       std::span<const float> gradient, std::span<float> weights) {
+  const ParameterSettings& settings = settings_[i];
+  if (settings.frozen) return;
   std::vector<float*> memory;
   for (Slot& slot : slots_) memory.push_back(slot.tensors[i].data());
-  rule_->Apply({update.count, update.rate, scale, decay_[i]}, gradient, weights, memory);
+  const UpdateNumbers numbers = {update.count, update.rate * settings.lr_scale, scale,
+                                 settings.weight_decay};
+  rule_->Apply(numbers, gradient, weights, memory);
 }
 
 }  // namespace millrace::trainer

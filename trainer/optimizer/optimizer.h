@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "trainer/model/model.h"
+#include "trainer/optimizer/parameter_groups.h"
 #include "trainer/optimizer/slots.h"
 #include "trainer/optimizer/update_rule.h"
 
@@ -22,7 +23,7 @@ std::unique_ptr<UpdateRule> MakeUpdateRule(const OptimizerSpec& spec);
 // The slots of that rule for all parameters of `model`, as zeros.
 Slots MakeSlots(const OptimizerSpec& spec, const Model& model);
 
-// "SGD, momentum 0.9 (Nesterov), weight decay 0.0001 (not on biases)".
+// "SGD, momentum 0.9 (Nesterov), weight decay 0.0001 (not on biases and norms)".
 std::string DescribeOptimizer(const OptimizerSpec& spec);
 
 // One update of all weights, which is the same on all ranks.
@@ -38,7 +39,8 @@ class Optimizer {
   // Updates only `pieces` and keeps only their state. `slots` are MakeSlots', or a checkpoint's.
   Optimizer(const OptimizerSpec& spec, const Model& model, Slots slots, std::vector<Piece> pieces);
 
-  // Applies `gradient`, each element times `scale`, to `weights`, both of piece `i`.
+  // Applies `gradient`, each element times `scale`, to `weights`, both of piece `i`, unless its
+  // parameter is frozen.
   void Apply(size_t i, const UpdateStep& update, float scale, std::span<const float> gradient,
              std::span<float> weights);
 
@@ -49,8 +51,8 @@ class Optimizer {
  private:
   std::unique_ptr<UpdateRule> rule_;
   std::vector<Piece> pieces_;
-  std::vector<float> decay_;  // by piece
-  Slots slots_;               // by piece
+  std::vector<ParameterSettings> settings_;  // by piece
+  Slots slots_;                              // by piece
 };
 
 }  // namespace millrace::trainer

@@ -23,16 +23,29 @@ absl::Status ErrorOf(const std::string& optimizer) {
 }
 
 TEST(OptimizerFieldsTest, AWrongNumberNamesItsPlaceAndField) {
-  for (const char* const text : {"base_lr: -1",           "base_lr: nan",
-                                 "warmup_epochs: inf",    "cosine { end_lr: -1 }",
-                                 "step { factor: -1 }",   "step { epoch: 1 epoch: -2 }",
-                                 "momentum: 1",           "momentum: -0.1",
-                                 "weight_decay: -1",      "nesterov: true",
-                                 "sgd {\n momentum: 2 }", "sgd { nesterov: true }",
-                                 "momentum: 0.9 sgd {}",  "nesterov: true sgd { momentum: 0.9 }",
-                                 "adam { beta1: 1 }",     "adamw { beta2: -1 }",
-                                 "adam { epsilon: nan }", "momentum: 0.9 adam {}",
-                                 "rmsprop { alpha: 2 }",  "nesterov: true\nrmsprop {}"}) {
+  for (const char* const text : {"base_lr: -1",
+                                 "base_lr: nan",
+                                 "warmup_epochs: inf",
+                                 "cosine { end_lr: -1 }",
+                                 "step { factor: -1 }",
+                                 "step { epoch: 1 epoch: -2 }",
+                                 "momentum: 1",
+                                 "momentum: -0.1",
+                                 "weight_decay: -1",
+                                 "nesterov: true",
+                                 "sgd {\n momentum: 2 }",
+                                 "sgd { nesterov: true }",
+                                 "momentum: 0.9 sgd {}",
+                                 "nesterov: true sgd { momentum: 0.9 }",
+                                 "adam { beta1: 1 }",
+                                 "adamw { beta2: -1 }",
+                                 "adam { epsilon: nan }",
+                                 "momentum: 0.9 adam {}",
+                                 "rmsprop { alpha: 2 }",
+                                 "group {}",
+                                 "group { pattern: \"*\" } group {\n pattern: \"*\" lr_scale: -1 }",
+                                 "group { pattern: \"*\" weight_decay: inf }",
+                                 "nesterov: true\nrmsprop {}"}) {
     EXPECT_MESSAGE(ErrorOf(text), absl::StatusCode::kInvalidArgument) << text;
   }
   EXPECT_TRUE(ErrorOf("sgd { momentum: 0.9 nesterov: true }").ok());

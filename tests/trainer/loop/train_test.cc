@@ -345,6 +345,31 @@ TEST_F(TrainTest, AnotherJobIsFailedPreconditionAndTheFieldIsNamed) {
   EXPECT_TRUE(again.ok()) << again.status();
 }
 
+TEST_F(TrainTest, AFrozenParameterKeepsItsFirstWeights) {
+  std::set<std::string> used;
+  const auto model = LoadModel(folder_ / "model.pbtxt", {}, used);
+  ASSERT_TRUE(model.ok());
+  const TensorSet before = MakeInitialWeights(*model, 3);
+  for (const char* const reduction : {"", "shard_optimizer: true"}) {
+    RemoveCheckpoints();
+    WriteJob("checkpoints", "momentum: 0.9 group { pattern: \"conv1/*\" frozen: true }",
+             absl::StrCat("epochs: 1 reduction { ", reduction, " }"));
+    const auto outcome = Run(2);
+    ASSERT_TRUE(outcome.ok()) << outcome.status();
+    const TensorFile file = Load(outcome->checkpoint);
+    for (size_t i = 0; i < before.size(); ++i) {
+      const std::string& name = model->parameters[i].name;
+      EXPECT_EQ(file.tensors.at(name).data == before[i], name.starts_with("conv1/")) << name;
+    }
+    EXPECT_THAT(lines_, Contains(HasSubstr("conv1/*: 2 parameters, frozen; the rest: 2")));
+  }
+}
+
+TEST_F(TrainTest, AGroupWithoutAParameterIsRefusedWithItsPlace) {
+  WriteJob("checkpoints", "group { pattern: \"bn*\" weight_decay: 0 }");
+  EXPECT_MESSAGE(Run(2).status(), absl::StatusCode::kInvalidArgument);
+}
+
 TEST_F(TrainTest, AConstantRateMayGoOnForMoreEpochs) {
   WriteJob("checkpoints", "base_lr: 0.05");
   ASSERT_TRUE(Run(1).ok());
