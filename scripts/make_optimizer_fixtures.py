@@ -62,6 +62,10 @@ CASES = {
                          {"alpha": 0.9, "eps": 0.01, "momentum": 0.7, "weight_decay": 0.01}),
     "rmsprop_centered": ("rmsprop { alpha: 0.9 centered: true momentum: 0.5 }",
                          torch.optim.RMSprop, {"alpha": 0.9, "momentum": 0.5, "centered": True}),
+    "lars": ("lars {} weight_decay: 0.01", Lars,
+             {"momentum": 0.9, "weight_decay": 0.01, "trust": 0.001}),
+    "lars_trust": ("lars { momentum: 0.5 trust_coefficient: 0.5 epsilon: 0.1 }", Lars,
+                   {"momentum": 0.5, "weight_decay": 0.0, "trust": 0.5, "epsilon": 0.1}),
 }
 
 

@@ -37,6 +37,12 @@ void CheckRmsProp(const RmsProp& rmsprop, FieldChecks& checks) {
   checks.BelowOne(rmsprop.momentum(), {{"optimizer"}, {"rmsprop"}, {"momentum"}});
 }
 
+void CheckLars(const Lars& lars, FieldChecks& checks) {
+  checks.BelowOne(lars.momentum(), {{"optimizer"}, {"lars"}, {"momentum"}});
+  checks.AtLeastZero(lars.trust_coefficient(), {{"optimizer"}, {"lars"}, {"trust_coefficient"}});
+  checks.AtLeastZero(lars.epsilon(), {{"optimizer"}, {"lars"}, {"epsilon"}});
+}
+
 // The fields of `sgd` that stand outside of it.
 void CheckOthersFields(const OptimizerSpec& spec, std::string_view field, FieldChecks& checks) {
   const std::string why =
@@ -59,6 +65,9 @@ void CheckKind(const OptimizerSpec& spec, FieldChecks& checks) {
     case OptimizerSpec::kRmsprop:
       CheckRmsProp(spec.rmsprop(), checks);
       return CheckOthersFields(spec, "rmsprop", checks);
+    case OptimizerSpec::kLars:
+      CheckLars(spec.lars(), checks);
+      return CheckOthersFields(spec, "lars", checks);
   }
 }
 
@@ -71,6 +80,11 @@ void FillDefaults(Adam& adam) {
 void FillDefaults(RmsProp& rmsprop) {
   if (!rmsprop.has_alpha()) rmsprop.set_alpha(0.99);
   if (!rmsprop.has_epsilon()) rmsprop.set_epsilon(1e-8);
+}
+
+void FillDefaults(Lars& lars) {
+  if (!lars.has_momentum()) lars.set_momentum(0.9);
+  if (!lars.has_trust_coefficient()) lars.set_trust_coefficient(0.001);
 }
 
 void MoveSgd(OptimizerSpec& spec) {
@@ -104,7 +118,11 @@ std::optional<BadField> CheckOptimizer(const OptimizerSpec& spec) {
   CheckSchedule(spec, checks);
   checks.AtLeastZero(spec.weight_decay(), {{"optimizer"}, {"weight_decay"}});
   CheckKind(spec, checks);
-  for (int i = 0; i < spec.group_size(); ++i) CheckGroup(spec.group(i), i, checks);
+  for (int i = 0; i < spec.group_size(); ++i) {
+    CheckGroup(spec.group(i), i, checks);
+    checks.Require(!spec.group(i).has_trust() || spec.has_lars(),
+                   {{"optimizer"}, {"group", i}, {"trust"}}, "it needs lars");
+  }
   return checks.first();
 }
 
@@ -114,6 +132,7 @@ void FillDefaults(OptimizerSpec& spec) {
   if (spec.has_adam()) FillDefaults(*spec.mutable_adam());
   if (spec.has_adamw()) FillDefaults(*spec.mutable_adamw());
   if (spec.has_rmsprop()) FillDefaults(*spec.mutable_rmsprop());
+  if (spec.has_lars()) FillDefaults(*spec.mutable_lars());
 }
 
 }  // namespace millrace::trainer

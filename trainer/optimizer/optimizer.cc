@@ -6,6 +6,7 @@
 #include "absl/strings/str_format.h"
 #include "trainer/job/job.pb.h"
 #include "trainer/optimizer/adam.h"
+#include "trainer/optimizer/lars.h"
 #include "trainer/optimizer/rmsprop.h"
 #include "trainer/optimizer/sgd.h"
 
@@ -19,10 +20,9 @@ struct OptimizerKind {
 };
 
 constexpr OptimizerKind kKinds[] = {
-    {OptimizerSpec::KIND_NOT_SET, MakeSgd},
-    {OptimizerSpec::kAdam, MakeAdam},
-    {OptimizerSpec::kAdamw, MakeAdamW},
-    {OptimizerSpec::kRmsprop, MakeRmsProp},
+    {OptimizerSpec::KIND_NOT_SET, MakeSgd}, {OptimizerSpec::kAdam, MakeAdam},
+    {OptimizerSpec::kAdamw, MakeAdamW},     {OptimizerSpec::kRmsprop, MakeRmsProp},
+    {OptimizerSpec::kLars, MakeLars},
 };
 
 }  // namespace
@@ -57,14 +57,22 @@ Optimizer::Optimizer(const OptimizerSpec& spec, const Model& model, Slots slots,
   for (const Piece& piece : pieces_) settings_.push_back(settings[piece.parameter]);
 }
 
+bool Optimizer::wants_norms(size_t i) const {
+  return rule_->wants_norms() && settings_[i].trust && !settings_[i].frozen;
+}
+
 void Optimizer::Apply(size_t i, const UpdateStep& update, float scale,
                       std::span<const float> gradient, std::span<float> weights) {
   const ParameterSettings& settings = settings_[i];
   if (settings.frozen) return;
   std::vector<float*> memory;
   for (Slot& slot : slots_) memory.push_back(slot.tensors[i].data());
-  const UpdateNumbers numbers = {update.count, update.rate * settings.lr_scale, scale,
-                                 settings.weight_decay};
+  UpdateNumbers numbers = {update.count, update.rate * settings.lr_scale, scale,
+                           settings.weight_decay, std::nullopt};
+  if (wants_norms(i)) {
+    const ParameterNorms& norms = norms_[pieces_[i].parameter];
+    numbers.norms = {norms.weights, scale * norms.gradient};
+  }
   rule_->Apply(numbers, gradient, weights, memory);
 }
 

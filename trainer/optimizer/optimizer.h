@@ -6,6 +6,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "trainer/model/model.h"
@@ -39,6 +40,12 @@ class Optimizer {
   // Updates only `pieces` and keeps only their state. `slots` are MakeSlots', or a checkpoint's.
   Optimizer(const OptimizerSpec& spec, const Model& model, Slots slots, std::vector<Piece> pieces);
 
+  // True if updates need norms: of the parameter of piece `i`, or of some parameter, on all ranks.
+  bool wants_norms(size_t i) const;
+  bool has_norms() const { return rule_->wants_norms(); }
+  // Sets the norms for the next updates, by parameter; those of gradients are before `scale`.
+  void SetNorms(std::vector<ParameterNorms> norms) { norms_ = std::move(norms); }
+
   // Applies `gradient`, each element times `scale`, to `weights`, both of piece `i`, unless its
   // parameter is frozen.
   void Apply(size_t i, const UpdateStep& update, float scale, std::span<const float> gradient,
@@ -53,6 +60,7 @@ class Optimizer {
   std::vector<Piece> pieces_;
   std::vector<ParameterSettings> settings_;  // by piece
   Slots slots_;                              // by piece
+  std::vector<ParameterNorms> norms_;        // by parameter
 };
 
 }  // namespace millrace::trainer

@@ -31,12 +31,14 @@ ParameterSettings SettingsOf(const OptimizerSpec& spec, const Parameter& paramet
   if (is_matrix || spec.decay_bias()) {
     settings.weight_decay = static_cast<float>(spec.weight_decay());
   }
+  settings.trust = is_matrix;
   const int number = GroupOf(spec, parameter);
   if (number == spec.group_size()) return settings;
   const ParameterGroup& group = spec.group(number);
   if (group.has_weight_decay()) settings.weight_decay = static_cast<float>(group.weight_decay());
   if (group.has_lr_scale()) settings.lr_scale = group.lr_scale();
   settings.frozen = group.frozen();
+  if (group.has_trust()) settings.trust = group.trust();
   return settings;
 }
 
@@ -46,6 +48,7 @@ std::string Describe(const ParameterGroup& group, int64_t parameters) {
   if (group.frozen()) return text + ", frozen";
   if (group.has_weight_decay()) absl::StrAppend(&text, ", weight decay ", group.weight_decay());
   if (group.has_lr_scale()) absl::StrAppend(&text, ", rate times ", group.lr_scale());
+  if (group.has_trust()) absl::StrAppend(&text, group.trust() ? ", trust" : ", no trust", " ratio");
   return text;
 }
 

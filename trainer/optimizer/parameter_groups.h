@@ -18,6 +18,7 @@ struct ParameterSettings {
   float weight_decay = 0;
   double lr_scale = 1;
   bool frozen = false;  // true if the parameter is not updated
+  bool trust = true;    // true if it has a trust ratio, with an optimizer that has them
 };
 
 // By parameter of `model`.

@@ -2,11 +2,18 @@
 #define MILLRACE_TRAINER_OPTIMIZER_UPDATE_RULE_H_
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 namespace millrace::trainer {
+
+// Norms of a whole parameter.
+struct ParameterNorms {
+  double weights = 0;
+  double gradient = 0;
+};
 
 // The numbers of one update of one piece.
 struct UpdateNumbers {
@@ -14,6 +21,7 @@ struct UpdateNumbers {
   double rate = 0;           // learning rate
   float gradient_scale = 1;  // factor of each element of the gradient
   float weight_decay = 0;
+  std::optional<ParameterNorms> norms;  // of a parameter with a trust ratio
 };
 
 // The arithmetic of one optimizer, element by element, in one pass. Immutable: the state lies in
@@ -24,6 +32,9 @@ class UpdateRule {
 
   // The names of its slots: "momentum".
   virtual std::vector<std::string> slots() const = 0;
+
+  // True if it has trust ratios.
+  virtual bool wants_norms() const { return false; }
 
   // Applies `gradient` to `weights`. `slots` has the memory of each slot. All are of one piece, and
   // so of one size.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/status.h"
 #include "trainer/strategy/reducer_options.h"
 
 namespace millrace::trainer {
@@ -34,7 +35,7 @@ absl::StatusOr<collectives::StepOutcome> StaleStrategy::Apply(size_t i, const Up
                                                               TensorSet& weights) {
   collectives::GradientReducer& sums = *reducer_->ready()[i];
   const collectives::StepOutcome outcome = sums.outcome();
-  if (!outcome.skip) update_.Apply(sums, update, weights);
+  if (!outcome.skip) MILLRACE_RETURN_IF_ERROR(update_.Apply(sums, update, weights));
   return outcome;
 }
 

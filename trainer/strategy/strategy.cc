@@ -44,10 +44,11 @@ absl::StatusOr<std::unique_ptr<Strategy>> MakeStrategy(Communicator& communicato
   reducer_options.progress = options.progress;
   reducer_options.first_step = static_cast<int64_t>(options.first_step);
   reducer_options.compute_threads = options.compute_threads;
+  const bool is_sharded = reduction.shard_optimizer();
   const auto make_update = [&](std::vector<Piece> pieces) {
     return WeightUpdate(model,
                         Optimizer(job.optimizer(), model, std::move(slots), std::move(pieces)),
-                        options.progress);
+                        options.progress, is_sharded ? &communicator : nullptr);
   };
   if (reduction.stale_steps() > 0) {
     MILLRACE_ASSIGN_OR_RETURN(
@@ -58,7 +59,6 @@ absl::StatusOr<std::unique_ptr<Strategy>> MakeStrategy(Communicator& communicato
   }
   MILLRACE_ASSIGN_OR_RETURN(
       auto reducer, GradientReducer::Make(communicator, GradientSpecsOf(model), reducer_options));
-  const bool is_sharded = reduction.shard_optimizer();
   WeightUpdate update =
       make_update(is_sharded ? OwnPieces(model, *reducer) : WholeParameters(model));
   if (!is_sharded) {

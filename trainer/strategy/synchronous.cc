@@ -40,7 +40,7 @@ absl::StatusOr<collectives::StepOutcome> SynchronousStrategy::Apply(size_t /*i*/
                                                                     const UpdateStep& update,
                                                                     TensorSet& weights) {
   const collectives::StepOutcome outcome = reducer_->outcome();
-  if (!outcome.skip) update_.Apply(*reducer_, update, weights);
+  if (!outcome.skip) MILLRACE_RETURN_IF_ERROR(update_.Apply(*reducer_, update, weights));
   return outcome;
 }
 

@@ -45,6 +45,9 @@ TEST(OptimizerFieldsTest, AWrongNumberNamesItsPlaceAndField) {
                                  "group {}",
                                  "group { pattern: \"*\" } group {\n pattern: \"*\" lr_scale: -1 }",
                                  "group { pattern: \"*\" weight_decay: inf }",
+                                 "group { pattern: \"*\" trust: false }",
+                                 "lars { momentum: 1 }",
+                                 "lars { trust_coefficient: -1 }",
                                  "nesterov: true\nrmsprop {}"}) {
     EXPECT_MESSAGE(ErrorOf(text), absl::StatusCode::kInvalidArgument) << text;
   }

@@ -182,10 +182,17 @@ TEST_F(ReductionTrainTest, ShardedStateHasTheBitsOfWholeState) {
 
 TEST_F(ReductionTrainTest, ShardedStateHasTheBitsOfWholeStateWithEveryOptimizer) {
   for (const char* const optimizer : {"adam {} weight_decay: 0.01", "adamw {} weight_decay: 0.01",
-                                      "rmsprop { momentum: 0.5 centered: true }"}) {
+                                      "rmsprop { momentum: 0.5 centered: true }",
+                                      "lars { trust_coefficient: 0.5 } weight_decay: 0.01"}) {
     const std::string spec = absl::StrCat("base_lr: 0.01 ", optimizer);
     const auto expected = TrainWith(3, "clip_norm: 1", spec);
-    EXPECT_EQ(TrainWith(3, "clip_norm: 1 shard_optimizer: true", spec), expected) << optimizer;
+    for (const int bytes : {64, 1 << 20}) {
+      const std::string sizes = absl::StrCat("bucket_bytes: ", bytes, " edge_bucket_bytes: 64");
+      const auto whole = TrainWith(3, absl::StrCat("clip_norm: 1 ", sizes), spec);
+      EXPECT_EQ(TrainWith(3, absl::StrCat("clip_norm: 1 shard_optimizer: true ", sizes), spec),
+                whole)
+          << optimizer << ", " << sizes;
+    }
     RemoveCheckpoints();
     WriteJob("checkpoints", spec, "epochs: 2 reduction { clip_norm: 1 shard_optimizer: true }");
     ASSERT_TRUE(Run(3, false, 4).ok());
