@@ -1,18 +1,25 @@
 #!/usr/bin/env python3
-"""Writes tests/trainer/testdata/optimizers.txt with torch.optim, in float32.
+"""Writes tests/trainer/testdata/{optimizers,schedules}.txt with torch.optim.
 
 Needs the versions of bench/peers/requirements/pytorch.txt, in an environment of its own:
 
     python3 -m venv VENV && VENV/bin/python bench/peers/install.py pytorch
     VENV/bin/python scripts/make_optimizer_fixtures.py tests/trainer/testdata
 
-Run it only when the set changes, and commit what it writes. LARS, which PyTorch lacks, is written
-out here in PyTorch's operations. A case has these lines:
+Run it only when the set changes, and commit what it writes. Optimizers are float32. LARS, which
+PyTorch lacks, is written out here in PyTorch's operations. A case has these lines:
 
     case NAME
     spec THE OPTIMIZER OF A JOB
     start WEIGHTS
     step RATE | GRADIENT | WEIGHTS AFTER IT      for each step
+
+Those of schedules:
+
+    case NAME
+    spec THE OPTIMIZER OF A JOB
+    steps STEPS OF AN EPOCH, STEPS IN ALL
+    rates RATE OF EACH STEP
 """
 
 import os
@@ -69,6 +76,32 @@ CASES = {
 }
 
 
+PER_EPOCH = 5
+TOTAL = 30
+SCHEDULERS = torch.optim.lr_scheduler
+SCHEDULES = {
+    "cosine": ("cosine { end_lr: 0.01 }", SCHEDULERS.CosineAnnealingLR,
+               {"T_max": TOTAL, "eta_min": 0.01}),
+    "step": ("step { epoch: 1 epoch: 3 epoch: 4 factor: 0.5 }", SCHEDULERS.MultiStepLR,
+             {"milestones": [5, 15, 20], "gamma": 0.5}),
+    "polynomial": ("polynomial { power: 2 }", SCHEDULERS.PolynomialLR,
+                   {"total_iters": TOTAL, "power": 2}),
+    "linear": ("polynomial {}", SCHEDULERS.PolynomialLR, {"total_iters": TOTAL}),
+    "exponential": ("exponential { factor: 0.5 }", SCHEDULERS.ExponentialLR,
+                    {"gamma": 0.5 ** (1 / PER_EPOCH)}),
+    "cosine_restarts": ("cosine_restarts { epochs: 2 }", SCHEDULERS.CosineAnnealingWarmRestarts,
+                        {"T_0": 10}),
+    "cosine_restarts_longer": ("cosine_restarts { epochs: 1 multiplier: 2 end_lr: 0.02 }",
+                               SCHEDULERS.CosineAnnealingWarmRestarts,
+                               {"T_0": 5, "T_mult": 2, "eta_min": 0.02}),
+    "one_cycle": ("one_cycle {}", SCHEDULERS.OneCycleLR, {"max_lr": 0.1, "total_steps": TOTAL}),
+    "one_cycle_parts": ("one_cycle { pct_start: 0.45 div_factor: 10 final_div_factor: 100 }",
+                        SCHEDULERS.OneCycleLR,
+                        {"max_lr": 0.1, "total_steps": TOTAL, "pct_start": 0.45,
+                         "div_factor": 10, "final_div_factor": 100}),
+}
+
+
 def text(values):
     return " ".join(f"{value:.9g}" for value in values.tolist())
 
@@ -90,12 +123,26 @@ def run(name, spec, make, options):
     return lines
 
 
+def rates(name, spec, make, options):
+    optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=0.1)
+    schedule = make(optimizer, **options)
+    values = []
+    for step in range(TOTAL):
+        values.append(optimizer.param_groups[0]["lr"])
+        optimizer.step()
+        if step + 1 < TOTAL:
+            schedule.step()
+    return [f"case {name}", f"spec {spec}", f"steps {PER_EPOCH} {TOTAL}",
+            "rates " + " ".join(map(repr, values))]
+
+
 def main():
-    path = os.path.join(sys.argv[1], "optimizers.txt")
-    with open(path, "w", encoding="utf-8") as file:
-        file.write(f"# By scripts/make_optimizer_fixtures.py, PyTorch {torch.__version__}.\n")
-        for name, case in CASES.items():
-            file.write("\n".join(run(name, *case)) + "\n")
+    for name, cases, make in (("optimizers", CASES, run), ("schedules", SCHEDULES, rates)):
+        path = os.path.join(sys.argv[1], name + ".txt")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(f"# By scripts/make_optimizer_fixtures.py, PyTorch {torch.__version__}.\n")
+            for case, parts in cases.items():
+                file.write("\n".join(make(case, *parts)) + "\n")
 
 
 if __name__ == "__main__":

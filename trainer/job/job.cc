@@ -79,7 +79,7 @@ Job WhatWeightsDependOn(Job job) {
   job.clear_pipeline_threads();
   job.clear_memory_budget_mib();
   // Sums stop being late this many steps before the last one.
-  const bool needs_end = job.optimizer().has_cosine() || job.reduction().stale_steps() > 0;
+  const bool needs_end = NeedsEnd(job.optimizer()) || job.reduction().stale_steps() > 0;
   if (!needs_end) job.clear_epochs();
   KeepWhatWeightsDependOn(*job.mutable_reduction());
   if (job.reduction().ByteSizeLong() == 0) job.clear_reduction();

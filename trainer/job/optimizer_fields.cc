@@ -1,5 +1,6 @@
 #include "trainer/job/optimizer_fields.h"
 
+#include <cmath>
 #include <string>
 #include <string_view>
 
@@ -94,6 +95,59 @@ void MoveSgd(OptimizerSpec& spec) {
   spec.set_nesterov(sgd.nesterov());
 }
 
+void CheckPolynomial(const PolynomialDecay& polynomial, FieldChecks& checks) {
+  checks.AtLeastZero(polynomial.power(), {{"optimizer"}, {"polynomial"}, {"power"}});
+  checks.AtLeastZero(polynomial.end_lr(), {{"optimizer"}, {"polynomial"}, {"end_lr"}});
+}
+
+void CheckExponential(const ExponentialDecay& decay, FieldChecks& checks) {
+  checks.AboveZero(decay.factor(), {{"optimizer"}, {"exponential"}, {"factor"}});
+  checks.AboveZero(decay.has_epochs() ? decay.epochs() : 1,
+                   {{"optimizer"}, {"exponential"}, {"epochs"}});
+}
+
+void CheckRestarts(const CosineRestarts& restarts, FieldChecks& checks) {
+  checks.AboveZero(restarts.epochs(), {{"optimizer"}, {"cosine_restarts"}, {"epochs"}});
+  const double multiplier = restarts.has_multiplier() ? restarts.multiplier() : 1;
+  checks.Require(std::isfinite(multiplier) && multiplier >= 1,
+                 {{"optimizer"}, {"cosine_restarts"}, {"multiplier"}},
+                 absl::StrCat(multiplier, " must be 1 or more"));
+  checks.AtLeastZero(restarts.end_lr(), {{"optimizer"}, {"cosine_restarts"}, {"end_lr"}});
+}
+
+void CheckOneCycle(const OptimizerSpec& spec, FieldChecks& checks) {
+  const OneCycle& cycle = spec.one_cycle();
+  const bool warms_up = spec.warmup_epochs() > 0 || spec.warmup_steps() > 0;
+  checks.Require(!warms_up, {{"optimizer"}, {"one_cycle"}}, "it goes with no other warm-up");
+  const double start = cycle.has_pct_start() ? cycle.pct_start() : 0.3;
+  checks.Require(start > 0 && start < 1, {{"optimizer"}, {"one_cycle"}, {"pct_start"}},
+                 absl::StrCat(start, " must be in (0, 1)"));
+  checks.AboveZero(cycle.has_div_factor() ? cycle.div_factor() : 1,
+                   {{"optimizer"}, {"one_cycle"}, {"div_factor"}});
+  checks.AboveZero(cycle.has_final_div_factor() ? cycle.final_div_factor() : 1,
+                   {{"optimizer"}, {"one_cycle"}, {"final_div_factor"}});
+}
+
+void FillDefaults(OneCycle& cycle) {
+  if (!cycle.has_pct_start()) cycle.set_pct_start(0.3);
+  if (!cycle.has_div_factor()) cycle.set_div_factor(25);
+  if (!cycle.has_final_div_factor()) cycle.set_final_div_factor(1e4);
+}
+
+void FillScheduleDefaults(OptimizerSpec& spec) {
+  if (!spec.has_base_lr()) spec.set_base_lr(0.1);
+  if (spec.has_polynomial() && !spec.polynomial().has_power()) {
+    spec.mutable_polynomial()->set_power(1);
+  }
+  if (spec.has_exponential() && !spec.exponential().has_epochs()) {
+    spec.mutable_exponential()->set_epochs(1);
+  }
+  if (spec.has_cosine_restarts() && !spec.cosine_restarts().has_multiplier()) {
+    spec.mutable_cosine_restarts()->set_multiplier(1);
+  }
+  if (spec.has_one_cycle()) FillDefaults(*spec.mutable_one_cycle());
+}
+
 void CheckSchedule(const OptimizerSpec& spec, FieldChecks& checks) {
   checks.AtLeastZero(spec.base_lr(), {{"optimizer"}, {"base_lr"}});
   checks.AtLeastZero(spec.warmup_epochs(), {{"optimizer"}, {"warmup_epochs"}});
@@ -103,6 +157,12 @@ void CheckSchedule(const OptimizerSpec& spec, FieldChecks& checks) {
   for (int i = 0; i < spec.step().epoch_size(); ++i) {
     checks.AtLeastZero(spec.step().epoch(i), {{"optimizer"}, {"step"}, {"epoch", i}});
   }
+  checks.Require(spec.scaling() == LINEAR || spec.base_batch() > 0, {{"optimizer"}, {"scaling"}},
+                 "it needs a base_batch");
+  if (spec.has_polynomial()) CheckPolynomial(spec.polynomial(), checks);
+  if (spec.has_exponential()) CheckExponential(spec.exponential(), checks);
+  if (spec.has_cosine_restarts()) CheckRestarts(spec.cosine_restarts(), checks);
+  if (spec.has_one_cycle()) CheckOneCycle(spec, checks);
 }
 
 void CheckGroup(const ParameterGroup& group, int i, FieldChecks& checks) {
@@ -127,12 +187,16 @@ std::optional<BadField> CheckOptimizer(const OptimizerSpec& spec) {
 }
 
 void FillDefaults(OptimizerSpec& spec) {
-  if (!spec.has_base_lr()) spec.set_base_lr(0.1);
+  FillScheduleDefaults(spec);
   if (spec.has_sgd()) MoveSgd(spec);
   if (spec.has_adam()) FillDefaults(*spec.mutable_adam());
   if (spec.has_adamw()) FillDefaults(*spec.mutable_adamw());
   if (spec.has_rmsprop()) FillDefaults(*spec.mutable_rmsprop());
   if (spec.has_lars()) FillDefaults(*spec.mutable_lars());
+}
+
+bool NeedsEnd(const OptimizerSpec& spec) {
+  return spec.has_cosine() || spec.has_polynomial() || spec.has_one_cycle();
 }
 
 }  // namespace millrace::trainer

@@ -18,6 +18,9 @@ std::optional<BadField> CheckOptimizer(const OptimizerSpec& spec);
 // they may also be written: so equal settings are equal texts.
 void FillDefaults(OptimizerSpec& spec);
 
+// True if rates depend on the number of the last step.
+bool NeedsEnd(const OptimizerSpec& spec);
+
 }  // namespace millrace::trainer
 
 #endif  // MILLRACE_TRAINER_JOB_OPTIMIZER_FIELDS_H_

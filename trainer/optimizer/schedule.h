@@ -2,8 +2,10 @@
 #define MILLRACE_TRAINER_OPTIMIZER_SCHEDULE_H_
 
 #include <cstdint>
+#include <memory>
 #include <string>
-#include <vector>
+
+#include "trainer/optimizer/rate_curve.h"
 
 namespace millrace::trainer {
 
@@ -26,16 +28,10 @@ class Schedule {
   std::string Describe() const;
 
  private:
-  enum class Decay { kNone, kCosine, kStep };
-
   double full_rate_ = 0;
   double warmup_start_ = 0;
   uint64_t warmup_steps_ = 0;
-  uint64_t total_steps_ = 0;
-  Decay decay_ = Decay::kNone;
-  double end_rate_ = 0;
-  double factor_ = 1;
-  std::vector<uint64_t> drops_;  // the steps at which the rate is multiplied by factor_
+  std::shared_ptr<const RateCurve> curve_;
 };
 
 }  // namespace millrace::trainer

@@ -29,7 +29,6 @@ double LargestMagnitude(std::span<const float> values) {
 }
 
 void AddSquares(std::span<const float> values, double largest, size_t count, double* sum) {
-  if (largest == 0 && values.empty()) return;
   const double coarse = RoundingConstant(largest * largest, count);
   const double unit = std::nextafter(coarse, HUGE_VAL) - coarse;
   const double fine = RoundingConstant(unit, count);

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <cstdlib>
 #include <fstream>
 #include <sstream>
@@ -10,6 +11,11 @@
 #include <vector>
 
 namespace millrace::trainer {
+
+inline std::string OptimizerTestdata(const std::string& name) {
+  const char* const root = std::getenv("MILLRACE_SOURCE_DIR");
+  return std::string(root == nullptr ? "." : root) + "/tests/trainer/testdata/" + name;
+}
 
 // A case of tests/trainer/testdata/optimizers.txt, which scripts/make_optimizer_fixtures.py wrote.
 struct OptimizerCase {
@@ -42,10 +48,8 @@ inline OptimizerCase::Step ParseStep(std::istream& in) {
 }
 
 inline std::vector<OptimizerCase> ReadOptimizerCases() {
-  const char* const root = std::getenv("MILLRACE_SOURCE_DIR");
-  std::ifstream file(std::string(root == nullptr ? "." : root) +
-                     "/tests/trainer/testdata/optimizers.txt");
   std::vector<OptimizerCase> cases;
+  std::ifstream file(OptimizerTestdata("optimizers.txt"));
   for (std::string line; std::getline(file, line);) {
     std::istringstream in(line);
     std::string kind;
@@ -54,6 +58,31 @@ inline std::vector<OptimizerCase> ReadOptimizerCases() {
     if (kind == "spec" && line.size() > 5) cases.back().spec = line.substr(5);
     if (kind == "start") cases.back().start = ParseFloats(in);
     if (kind == "step") cases.back().steps.push_back(ParseStep(in));
+  }
+  EXPECT_FALSE(cases.empty()) << "MILLRACE_SOURCE_DIR is not set";
+  return cases;
+}
+
+// A case of schedules.txt, of the same script.
+struct ScheduleCase {
+  std::string name;
+  std::string spec;
+  uint64_t steps_per_epoch = 0;
+  uint64_t total_steps = 0;
+  std::vector<double> rates;
+};
+
+inline std::vector<ScheduleCase> ReadScheduleCases() {
+  std::vector<ScheduleCase> cases;
+  std::ifstream file(OptimizerTestdata("schedules.txt"));
+  for (std::string line; std::getline(file, line);) {
+    std::istringstream in(line);
+    std::string kind;
+    in >> kind;
+    if (kind == "case") in >> cases.emplace_back().name;
+    if (kind == "spec") cases.back().spec = line.substr(5);
+    if (kind == "steps") in >> cases.back().steps_per_epoch >> cases.back().total_steps;
+    for (double rate = 0; kind == "rates" && in >> rate;) cases.back().rates.push_back(rate);
   }
   EXPECT_FALSE(cases.empty()) << "MILLRACE_SOURCE_DIR is not set";
   return cases;
