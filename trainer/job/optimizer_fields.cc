@@ -178,6 +178,7 @@ std::optional<BadField> CheckOptimizer(const OptimizerSpec& spec) {
   CheckSchedule(spec, checks);
   checks.AtLeastZero(spec.weight_decay(), {{"optimizer"}, {"weight_decay"}});
   CheckKind(spec, checks);
+  checks.BelowOne(spec.ema().decay(), {{"optimizer"}, {"ema"}, {"decay"}});
   for (int i = 0; i < spec.group_size(); ++i) {
     CheckGroup(spec.group(i), i, checks);
     checks.Require(!spec.group(i).has_trust() || spec.has_lars(),
@@ -189,6 +190,7 @@ std::optional<BadField> CheckOptimizer(const OptimizerSpec& spec) {
 void FillDefaults(OptimizerSpec& spec) {
   FillScheduleDefaults(spec);
   if (spec.has_sgd()) MoveSgd(spec);
+  if (spec.has_ema() && !spec.ema().has_decay()) spec.mutable_ema()->set_decay(0.9999);
   if (spec.has_adam()) FillDefaults(*spec.mutable_adam());
   if (spec.has_adamw()) FillDefaults(*spec.mutable_adamw());
   if (spec.has_rmsprop()) FillDefaults(*spec.mutable_rmsprop());

@@ -81,6 +81,11 @@ std::vector<std::string> DescribeSession(const Session& session, const TrainOpti
       {"learning rate", absl::StrFormat("%g after scaling; %s", session.schedule->full_rate(),
                                         session.schedule->Describe())},
       {"optimizer", DescribeOptimizer(job.optimizer())},
+      {"weight average",
+       job.optimizer().has_ema()
+           ? absl::StrFormat("decay %g%s, evaluated", job.optimizer().ema().decay(),
+                             job.optimizer().ema().warmup() ? " after warm-up" : "")
+           : "none"},
       {"parameter groups", DescribeGroups(job.optimizer(), session.model)},
       {"seeds", absl::StrCat(job.seed(), " of the weights, ", session.train_numbers.seed,
                              " of the pipeline")},

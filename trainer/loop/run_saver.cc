@@ -73,7 +73,12 @@ absl::StatusOr<std::string> RunSaver::Write(const Slots& slots) const {
   const JobFile& job = session_.job;
   const CheckpointFolder folder(job.checkpoint_folder,
                                 static_cast<int>(job.job.checkpoint().keep()), session_.warn);
-  return folder.Save(session_.model, session_.state, session_.weights, slots);
+  if (!session_.average) {
+    return folder.Save(session_.model, session_.state, session_.weights, slots);
+  }
+  Slots all = slots;
+  all.push_back({kAverageSlot, session_.average->tensors()});
+  return folder.Save(session_.model, session_.state, session_.weights, all);
 }
 
 // The weights change only between two steps, so they are those of the last whole one.

@@ -102,6 +102,7 @@ class Opener {
   absl::Status OpenPipeline();
   absl::Status CheckEvaluation();
   absl::Status MakeSchedule();
+  absl::Status MakeAverage();
   absl::Status OpenStrategy();
   absl::Status MakeBackend();
   absl::Status CheckFilesAgree();
@@ -114,7 +115,7 @@ class Opener {
   const BackendFactory& make_backend_;
   std::set<std::string> used_variables_;
   std::optional<Checkpoint> found_;  // on rank 0, when this training continues one
-  Slots slots_;
+  Slots slots_;                      // the optimizer's, and that of the average
   std::unique_ptr<Session> session_ = std::make_unique<Session>();
 };
 
@@ -133,6 +134,7 @@ absl::StatusOr<std::unique_ptr<Session>> Opener::Open() {
   MILLRACE_RETURN_IF_ERROR(Phase(&Opener::CheckEvaluation));
   MILLRACE_RETURN_IF_ERROR(Phase(&Opener::MakeSchedule));
   MILLRACE_RETURN_IF_ERROR(Exchange(&Opener::CheckStartAgrees));
+  MILLRACE_RETURN_IF_ERROR(Phase(&Opener::MakeAverage));
   MILLRACE_RETURN_IF_ERROR(Exchange(&Opener::OpenStrategy));
   MILLRACE_RETURN_IF_ERROR(Phase(&Opener::MakeBackend));
   return std::move(session_);
@@ -195,7 +197,9 @@ absl::Status Opener::LoadFiles() {
 }
 
 absl::Status Opener::MakeZeroSlots() {
-  slots_ = MakeSlots(session_->job.job.optimizer(), session_->model);
+  const OptimizerSpec& spec = session_->job.job.optimizer();
+  slots_ = MakeSlots(spec, session_->model);
+  if (spec.has_ema()) slots_.push_back({kAverageSlot, MakeZeros(session_->model)});
   return absl::OkStatus();
 }
 
@@ -371,6 +375,17 @@ absl::Status Opener::GatherCores() {
   MILLRACE_RETURN_IF_ERROR(MaxOverRanks(communicator_, bounds));
   session_->most_cores = static_cast<int>(bounds[0]);
   session_->least_cores = static_cast<int>(-bounds[1]);
+  return absl::OkStatus();
+}
+
+absl::Status Opener::MakeAverage() {
+  Session& session = *session_;
+  const OptimizerSpec& spec = session.job.job.optimizer();
+  if (!spec.has_ema()) return absl::OkStatus();
+  TensorSet loaded = std::move(slots_.back().tensors);
+  slots_.pop_back();
+  session.average.emplace(spec.ema().decay(), spec.ema().warmup(),
+                          options_.resume ? std::move(loaded) : session.weights);
   return absl::OkStatus();
 }
 

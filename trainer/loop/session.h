@@ -22,6 +22,7 @@
 #include "trainer/model/model.h"
 #include "trainer/model/parameters.h"
 #include "trainer/optimizer/schedule.h"
+#include "trainer/optimizer/weight_average.h"
 #include "trainer/strategy/strategy.h"
 #include "trainer/train.h"
 
@@ -57,6 +58,7 @@ struct Session {
   std::string resumed_from;  // path of the checkpoint; empty: a fresh start
   TensorSet weights;
   std::optional<Schedule> schedule;
+  std::optional<WeightAverage> average;  // nullopt: none
   std::unique_ptr<Strategy> strategy;
   std::unique_ptr<Backend> backend;
 };

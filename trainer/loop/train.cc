@@ -58,6 +58,23 @@ struct RunningStep {
   RunLog::Step counted;
 };
 
+// While it lives, the session's weights have the values of their average, if there is one, and the
+// average has theirs. The backend knows the memory of the weights, so values move, not memory.
+class Averaged {
+ public:
+  explicit Averaged(Session& session) : session_(session) { Swap(); }
+  ~Averaged() { Swap(); }
+  Averaged(const Averaged&) = delete;
+  Averaged& operator=(const Averaged&) = delete;
+
+ private:
+  void Swap() {
+    if (session_.average) session_.average->SwapWith(session_.weights);
+  }
+
+  Session& session_;
+};
+
 class Loop {
  public:
   Loop(const TrainOptions& options, Communicator& communicator, Guard& guard, Session& session)
@@ -235,7 +252,10 @@ absl::Status Loop::Update(size_t i) {
   under_way_.pop_front();
   state.resume_token = std::move(step.resume_token);
   ++state.step;
-  if (!outcome.skip) ++state.updates;
+  if (!outcome.skip) {
+    ++state.updates;
+    if (session_.average) session_.average->Add(state.updates, session_.weights);
+  }
   if (state.step % session_.steps.steps_per_epoch == 0) ++state.epoch;
   step.counted.seconds += SecondsSince(start);
   log_.AddStep(step.counted, outcome);
@@ -311,6 +331,7 @@ absl::Status Loop::Log() {
 }
 
 absl::Status Loop::EvaluateNow() {
+  const Averaged averaged(session_);
   MILLRACE_ASSIGN_OR_RETURN(const Evaluation evaluation,
                             Evaluate(session_, communicator_, guard_.progress(), place_));
   outcome_.test_accuracy = evaluation.accuracy();

@@ -56,6 +56,7 @@ TEST(OptimizerFieldsTest, AWrongNumberNamesItsPlaceAndField) {
                                  "one_cycle { div_factor: 0 }",
                                  "warmup_steps: 1\none_cycle {}",
                                  "scaling: CUBE",
+                                 "ema { decay: 1 }",
                                  "lars { momentum: 1 }",
                                  "lars { trust_coefficient: -1 }",
                                  "nesterov: true\nrmsprop {}"}) {
