@@ -211,13 +211,25 @@ class TrainTest(unittest.TestCase):
         self.assertEqual(done.stderr.count("millrace: error: "), 1, done.stderr)
         self.assertIn("no-model.pbtxt", done.stderr)
 
-    def test_another_job_is_refused_on_resume_by_its_field(self):
+    def test_another_job_is_refused_on_resume_by_its_field_unless_forced(self):
         job, _ = self.job("other-job", epochs=1)
         self.train(job)
-        job.write_text(job.read_text().replace("momentum: 0.9", "momentum: 0.5"))
+        job.write_text(job.read_text().replace("momentum: 0.9", "momentum: 0.5")
+                       .replace("epochs: 1", "epochs: 2"))
         done = millrace(*self.args(job, "--resume"))
         self.assertEqual(done.returncode, 1)
         self.assertIn("optimizer.momentum: 0.9 -> 0.5", done.stderr)
+        forced = millrace(*self.args(job, "--resume", "--force"))
+        self.assertEqual(forced.returncode, 0, forced.stderr)
+        self.assertIn("resuming by force: modified: optimizer.momentum: 0.9 -> 0.5", forced.stderr)
+        self.assertEqual(sorted(self.losses(forced.stdout)),
+                         list(range(STEPS_PER_EPOCH + 1, 2 * STEPS_PER_EPOCH + 1)))
+
+    def test_force_alone_is_a_mistake(self):
+        job, _ = self.job("forced")
+        done = millrace(*self.args(job, "--force"))
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("--force goes with --resume", done.stderr)
 
     def test_a_checkpoint_is_never_overwritten_without_resume(self):
         job, checkpoints = self.job("kept", epochs=1)

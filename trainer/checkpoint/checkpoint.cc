@@ -101,19 +101,21 @@ absl::StatusOr<TrainState> ParseState(std::map<std::string, std::string> metadat
   return state;
 }
 
-// Moves the tensors "PREFIXname" of `file` out, in the model's order.
+// Moves the tensors "PREFIXname" out of `tensors`, in the model's order.
+//   NOT_FOUND  one is missing, or has another shape
 absl::StatusOr<TensorSet> TakeTensors(const Model& model, const std::string& prefix,
-                                      TensorFile& file) {
-  TensorSet tensors;
+                                      std::map<std::string, TensorFile::Tensor>& tensors) {
+  TensorSet taken;
   for (const Parameter& parameter : model.parameters) {
-    const auto found = file.tensors.find(prefix + parameter.name);
-    if (found == file.tensors.end() || !(found->second.shape == parameter.shape)) {
-      return absl::DataLossError(absl::StrCat("it has no tensor '", prefix, parameter.name, "' ",
+    const auto found = tensors.find(prefix + parameter.name);
+    if (found == tensors.end() || !(found->second.shape == parameter.shape)) {
+      return absl::NotFoundError(absl::StrCat("it has no tensor '", prefix, parameter.name, "' ",
                                               parameter.shape.ToString()));
     }
-    tensors.push_back(std::move(found->second.data));
+    taken.push_back(std::move(found->second.data));
+    tensors.erase(found);
   }
-  return tensors;
+  return taken;
 }
 
 }  // namespace
@@ -168,8 +170,7 @@ absl::Status CheckpointFolder::RemoveOld() const {
   return status;
 }
 
-absl::StatusOr<Checkpoint> LoadCheckpoint(const std::string& path, const Model& model,
-                                          const std::vector<std::string>& slots) {
+absl::StatusOr<Checkpoint> LoadCheckpoint(const std::string& path, const Model& model) {
   MILLRACE_ASSIGN_OR_RETURN(TensorFile file, ReadSafetensors(path));
   Checkpoint checkpoint;
   checkpoint.path = path;
@@ -182,15 +183,20 @@ absl::StatusOr<Checkpoint> LoadCheckpoint(const std::string& path, const Model& 
                      file.metadata["model_fingerprint"], ", the job's model has ",
                      absl::StrFormat("%016x", model.Fingerprint()), ")"));
   }
-  absl::StatusOr<TensorSet> weights = TakeTensors(model, "", file);
-  if (!weights.ok()) return Annotate(weights.status(), path);
-  checkpoint.weights = *std::move(weights);
-  for (const std::string& name : slots) {
-    absl::StatusOr<TensorSet> tensors = TakeTensors(model, name + "/", file);
-    if (!tensors.ok()) return Annotate(tensors.status(), path);
-    checkpoint.slots.push_back({name, *std::move(tensors)});
+  absl::StatusOr<TensorSet> weights = TakeTensors(model, "", file.tensors);
+  if (!weights.ok()) {
+    return absl::DataLossError(absl::StrCat(path, ": ", weights.status().message()));
   }
+  checkpoint.weights = *std::move(weights);
+  checkpoint.others = std::move(file.tensors);
   return checkpoint;
+}
+
+absl::StatusOr<TensorSet> TakeSlot(const std::string& name, const Model& model,
+                                   Checkpoint& checkpoint) {
+  absl::StatusOr<TensorSet> tensors = TakeTensors(model, name + "/", checkpoint.others);
+  if (!tensors.ok()) return Annotate(tensors.status(), checkpoint.path);
+  return tensors;
 }
 
 }  // namespace millrace::trainer

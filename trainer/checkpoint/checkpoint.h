@@ -3,12 +3,13 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <string>
 #include <string_view>
 #include <utility>
-#include <vector>
 
 #include "absl/status/statusor.h"
+#include "trainer/checkpoint/safetensors.h"
 #include "trainer/model/model.h"
 #include "trainer/model/parameters.h"
 #include "trainer/optimizer/slots.h"
@@ -34,7 +35,7 @@ struct Checkpoint {
   std::string path;
   TrainState state;
   TensorSet weights;
-  Slots slots;
+  std::map<std::string, TensorFile::Tensor> others;  // by name: "momentum/conv1/weights"
 };
 
 // The checkpoints of one job: "checkpoint-00000940.safetensors" holds the state after 940 steps.
@@ -64,11 +65,15 @@ class CheckpointFolder {
   const std::function<void(std::string_view)> warn_;
 };
 
-// Reads and verifies one checkpoint of `model` that has these slots.
+// Reads and verifies one checkpoint of `model`.
 //   DATA_LOSS            the file, which is named, is damaged
 //   FAILED_PRECONDITION  it is of another model
-absl::StatusOr<Checkpoint> LoadCheckpoint(const std::string& path, const Model& model,
-                                          const std::vector<std::string>& slots);
+absl::StatusOr<Checkpoint> LoadCheckpoint(const std::string& path, const Model& model);
+
+// Moves the tensors of a slot out of `checkpoint`, which is of `model`.
+//   NOT_FOUND  it lacks one of them, or one has another shape; the text names the file
+absl::StatusOr<TensorSet> TakeSlot(const std::string& name, const Model& model,
+                                   Checkpoint& checkpoint);
 
 }  // namespace millrace::trainer
 

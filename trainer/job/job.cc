@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "base/status.h"
 #include "pipeline/text_proto.h"
 #include "trainer/job/optimizer_fields.h"
@@ -86,22 +87,46 @@ Job WhatWeightsDependOn(Job job) {
   return job;
 }
 
+constexpr char kUnknownFields[] = "it has fields that this version of the program does not know";
+
+// False if the text has fields that this version does not know.
+bool ParseJob(const std::string& text, Job& job) {
+  google::protobuf::TextFormat::Parser parser;
+  SilentErrors silent;
+  parser.RecordErrorsTo(&silent);
+  return parser.ParseFromString(text, &job);
+}
+
+std::vector<std::string> DifferencesOf(const Job& before, const Job& now) {
+  google::protobuf::util::MessageDifferencer differencer;
+  std::string report;
+  differencer.ReportDifferencesToString(&report);
+  differencer.Compare(before, now);
+  return absl::StrSplit(report, '\n', absl::SkipEmpty());
+}
+
 }  // namespace
 
 std::string CompareJobs(const std::string& before, const std::string& now) {
   Job a;
   Job b;
-  google::protobuf::TextFormat::Parser parser;
-  SilentErrors silent;
-  parser.RecordErrorsTo(&silent);
-  if (!parser.ParseFromString(before, &a) || !parser.ParseFromString(now, &b)) {
-    return "it has fields that this version of the program does not know";
+  if (!ParseJob(before, a) || !ParseJob(now, b)) return kUnknownFields;
+  const std::vector<std::string> differences = DifferencesOf(a, b);
+  return differences.empty() ? "" : differences[0];
+}
+
+JobChanges ChangesOfJob(const std::string& before, const std::string& now) {
+  Job a;
+  Job b;
+  if (!ParseJob(before, a) || !ParseJob(now, b)) return {"", {kUnknownFields}};
+  JobChanges changes;
+  if (a.epochs() != b.epochs()) {
+    changes.length = absl::StrCat("epochs: ", a.epochs(), " -> ", b.epochs());
   }
-  google::protobuf::util::MessageDifferencer differencer;
-  std::string report;
-  differencer.ReportDifferencesToString(&report);
-  differencer.Compare(a, b);
-  return report.substr(0, report.find('\n'));
+  a.clear_epochs();
+  b.clear_epochs();
+  changes.others = DifferencesOf(a, b);
+  return changes;
 }
 
 absl::StatusOr<JobFile> LoadJob(const std::string& path, const pipeline::Variables& variables,

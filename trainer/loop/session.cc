@@ -18,6 +18,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "base/host.h"
 #include "base/local_path.h"
 #include "base/status.h"
@@ -93,9 +94,12 @@ class Opener {
   absl::StatusOr<pipeline::Plan> LoadPlan(const std::string& path, PlanNumbers& numbers);
   absl::Status MakeZeroSlots();
   absl::Status MakeWeights();
-  std::vector<std::string> SlotNames() const;
   absl::Status FindCheckpoint();
   absl::Status CheckJobIsTheCheckpoints() const;
+  absl::Status TakeSlots();
+  void Warn(const std::string& text) const {
+    if (communicator_.rank() == 0 && options_.warn) options_.warn(text);
+  }
   absl::Status ShareCheckpoint();
   absl::Status CheckPlanIsTheCheckpoints();
   absl::Status BroadcastTensors(TensorSet& tensors);
@@ -208,12 +212,6 @@ absl::Status Opener::MakeWeights() {
   return absl::OkStatus();
 }
 
-std::vector<std::string> Opener::SlotNames() const {
-  std::vector<std::string> names;
-  for (const Slot& slot : slots_) names.push_back(slot.name);
-  return names;
-}
-
 // Finds the checkpoint to continue from, and checks that new ones can be written before hours of
 // work depend on it. Only rank 0 looks into the folder, so all ranks have one decision, and other
 // hosts need not see the files.
@@ -232,16 +230,47 @@ absl::Status Opener::FindCheckpoint() {
     return absl::NotFoundError(
         absl::StrCat(job.checkpoint_folder, ": there is no checkpoint to resume"));
   }
-  MILLRACE_ASSIGN_OR_RETURN(found_, LoadCheckpoint(newest, session_->model, SlotNames()));
+  MILLRACE_ASSIGN_OR_RETURN(found_, LoadCheckpoint(newest, session_->model));
   MILLRACE_RETURN_IF_ERROR(CheckJobIsTheCheckpoints());
+  MILLRACE_RETURN_IF_ERROR(TakeSlots());
   return CheckWritable(job.checkpoint_folder);
 }
 
 absl::Status Opener::CheckJobIsTheCheckpoints() const {
-  if (found_->state.job == session_->job.weights_text) return absl::OkStatus();
-  return absl::FailedPreconditionError(
-      absl::StrCat(found_->path, ": the checkpoint is of another job than ", options_.job_path,
-                   ": ", CompareJobs(found_->state.job, session_->job.weights_text)));
+  const JobChanges changes = ChangesOfJob(found_->state.job, session_->job.weights_text);
+  if (!changes.others.empty() && !options_.force) {
+    return absl::FailedPreconditionError(absl::StrCat(found_->path,
+                                                      ": the checkpoint is of another job than ",
+                                                      options_.job_path, ": ", changes.others[0]));
+  }
+  if (!changes.length.empty()) {
+    Warn(absl::StrCat(found_->path, ": ", changes.length,
+                      ": from here on the learning rates are those of this length"));
+  }
+  if (!changes.others.empty()) {
+    Warn(absl::StrCat(found_->path, ": resuming by force: ", absl::StrJoin(changes.others, "; "),
+                      ". Results are not those of one training"));
+  }
+  return absl::OkStatus();
+}
+
+// By force, what the checkpoint lacks begins as at the start of a training.
+absl::Status Opener::TakeSlots() {
+  for (Slot& slot : slots_) {
+    absl::StatusOr<TensorSet> tensors = TakeSlot(slot.name, session_->model, *found_);
+    if (tensors.ok()) {
+      slot.tensors = *std::move(tensors);
+      continue;
+    }
+    if (!options_.force) return tensors.status();
+    if (slot.name == kAverageSlot) {
+      slot.tensors = found_->weights;
+    } else {
+      found_->state.updates = 0;
+    }
+    Warn(absl::StrCat(tensors.status().message(), ": '", slot.name, "' begins anew"));
+  }
+  return absl::OkStatus();
 }
 
 absl::Status Opener::ShareCheckpoint() {
@@ -249,7 +278,6 @@ absl::Status Opener::ShareCheckpoint() {
   if (found_.has_value()) {
     session_->resumed_from = found_->path;
     session_->weights = std::move(found_->weights);
-    slots_ = std::move(found_->slots);
     loaded = std::move(found_->state);
   }
   uint64_t* const numbers[] = {&loaded.step,
@@ -266,19 +294,26 @@ absl::Status Opener::ShareCheckpoint() {
   MILLRACE_RETURN_IF_ERROR(BroadcastTensors(session_->weights));
   for (Slot& slot : slots_) MILLRACE_RETURN_IF_ERROR(BroadcastTensors(slot.tensors));
   loaded.model_fingerprint = session_->state.model_fingerprint;
-  loaded.job = session_->state.job;  // equal, as was checked
+  loaded.job = session_->state.job;
   session_->state = std::move(loaded);
   return absl::OkStatus();
 }
 
 absl::Status Opener::CheckPlanIsTheCheckpoints() {
   const uint64_t fingerprint = session_->train_plan->Fingerprint();
-  if (session_->state.plan_fingerprint == fingerprint) return absl::OkStatus();
-  return absl::FailedPreconditionError(absl::StrFormat(
+  TrainState& state = session_->state;
+  if (state.plan_fingerprint == fingerprint) return absl::OkStatus();
+  const std::string difference = absl::StrFormat(
       "%s: the checkpoint is of another training plan (fingerprint %016x, global batch %d) than "
       "%s (fingerprint %016x)",
-      session_->resumed_from, session_->state.plan_fingerprint, session_->state.global_batch,
-      session_->job.train_path, fingerprint));
+      session_->resumed_from, state.plan_fingerprint, state.global_batch, session_->job.train_path,
+      fingerprint);
+  if (!options_.force) return absl::FailedPreconditionError(difference);
+  Warn(
+      absl::StrCat(difference, ": resuming by force, at step ", state.step, " and the same batch"));
+  state.plan_fingerprint = fingerprint;
+  state.global_batch = session_->train_numbers.batch;
+  return absl::OkStatus();
 }
 
 absl::Status Opener::BroadcastTensors(TensorSet& tensors) {
@@ -307,6 +342,7 @@ absl::Status Opener::OpenPipeline() {
   open.world = communicator_.size();
   open.resume_token = session.state.resume_token;
   open.resume_file = session.resumed_from;
+  open.force_resume = options_.force;
   session.quarantine_file = options_.quarantine_file;
   session.warn = options_.warn;
   open.quarantine_file = options_.quarantine_file;
@@ -318,7 +354,7 @@ absl::Status Opener::OpenPipeline() {
   MILLRACE_RETURN_IF_ERROR(
       Annotate(CheckFields(session.model, session.train->schema()), session.job.train_path));
   const uint64_t data = session.train->data_fingerprint();
-  if (options_.resume && session.state.data_fingerprint != data) {
+  if (options_.resume && !options_.force && session.state.data_fingerprint != data) {
     return absl::FailedPreconditionError(
         absl::StrCat(session.resumed_from, ": the checkpoint is of other data"));
   }
@@ -353,10 +389,11 @@ absl::Status Opener::CheckFilesAgree() {
   MILLRACE_RETURN_IF_ERROR(CheckSameText(communicator_, "the job", session.job.text, CompareJobs));
   MILLRACE_RETURN_IF_ERROR(
       CheckSameText(communicator_, "the model", session.model.ToText(), FirstDifferentLine));
-  const std::array<Setting, 3> settings = {
+  const std::array<Setting, 4> settings = {
       {{"the training plan", session.state.plan_fingerprint},
        {"the evaluation plan", session.eval_plan ? session.eval_plan->Fingerprint() : 0},
-       {"resume", options_.resume ? 1u : 0u}}};
+       {"resume", options_.resume ? 1u : 0u},
+       {"force", options_.force ? 1u : 0u}}};
   return CheckSameSettings(communicator_, settings);
 }
 

@@ -63,9 +63,6 @@ class CheckpointTest : public ::testing::Test {
     EXPECT_TRUE(path.ok()) << path.status();
     return path.ok() ? *path : "";
   }
-  absl::StatusOr<Checkpoint> Load(const std::string& path) const {
-    return LoadCheckpoint(path, model_, {"momentum"});
-  }
   std::vector<std::string> Names() const {
     std::vector<std::string> names;
     for (const auto& entry : fs::directory_iterator(folder_)) {
@@ -87,12 +84,14 @@ class CheckpointTest : public ::testing::Test {
 TEST_F(CheckpointTest, RoundTripKeepsEveryBit) {
   const std::string path = Save(1234);
   EXPECT_EQ(fs::path(path).filename(), "checkpoint-00001234.safetensors");
-  const auto loaded = Load(path);
+  auto loaded = LoadCheckpoint(path, model_);
   ASSERT_TRUE(loaded.ok()) << loaded.status();
   EXPECT_EQ(loaded->state, state_);
   EXPECT_EQ(loaded->weights, weights_);
-  ASSERT_EQ(loaded->slots.size(), 1u);
-  EXPECT_EQ(loaded->slots[0].tensors, slots_[0].tensors);
+  const auto momentum = TakeSlot("momentum", model_, *loaded);
+  ASSERT_TRUE(momentum.ok()) << momentum.status();
+  EXPECT_EQ(*momentum, slots_[0].tensors);
+  EXPECT_TRUE(loaded->others.empty());
 }
 
 TEST_F(CheckpointTest, WithoutANumberOfUpdatesEveryStepWasOne) {
@@ -105,7 +104,7 @@ TEST_F(CheckpointTest, WithoutANumberOfUpdatesEveryStepWasOne) {
     tensors.push_back({name, tensor.shape, tensor.data});
   }
   ASSERT_TRUE(WriteSafetensors(path, file->metadata, tensors).ok());
-  const auto loaded = Load(path);
+  const auto loaded = LoadCheckpoint(path, model_);
   ASSERT_TRUE(loaded.ok()) << loaded.status();
   EXPECT_EQ(loaded->state.updates, 7u);
 }
@@ -115,13 +114,15 @@ TEST_F(CheckpointTest, SlotsAreFoundByTheirNames) {
   const Slots slots = {{"m", slots_[0].tensors}, {"v", weights_}};
   const auto path = CheckpointFolder(folder_, 3).Save(model_, state_, weights_, slots);
   ASSERT_TRUE(path.ok()) << path.status();
-  const auto loaded = LoadCheckpoint(*path, model_, {"v", "m"});
+  auto loaded = LoadCheckpoint(*path, model_);
   ASSERT_TRUE(loaded.ok()) << loaded.status();
-  ASSERT_EQ(loaded->slots.size(), 2u);
-  EXPECT_EQ(loaded->slots[0].name, "v");
-  EXPECT_EQ(loaded->slots[0].tensors, weights_);
-  EXPECT_EQ(loaded->slots[1].tensors, slots_[0].tensors);
-  EXPECT_MESSAGE(Load(*path).status(), absl::StatusCode::kDataLoss);
+  const auto v = TakeSlot("v", model_, *loaded);
+  ASSERT_TRUE(v.ok()) << v.status();
+  EXPECT_EQ(*v, weights_);
+  EXPECT_MESSAGE(TakeSlot("momentum", model_, *loaded).status(), absl::StatusCode::kNotFound);
+  const auto m = TakeSlot("m", model_, *loaded);
+  ASSERT_TRUE(m.ok()) << m.status();
+  EXPECT_EQ(*m, slots_[0].tensors);
 }
 
 TEST_F(CheckpointTest, FileIsSafetensorsByTheSpecification) {
@@ -142,12 +143,12 @@ TEST_F(CheckpointTest, EveryTruncationIsDataLoss) {
   const std::string bytes = ReadAll(path);
   for (size_t size = 0; size < bytes.size(); ++size) {
     WriteAll(path, bytes.substr(0, size));
-    const auto loaded = Load(path);
+    const auto loaded = LoadCheckpoint(path, model_);
     ASSERT_EQ(loaded.status().code(), absl::StatusCode::kDataLoss) << size;
     ASSERT_THAT(std::string(loaded.status().message()), HasSubstr(path));
   }
   WriteAll(path, bytes + "x");
-  EXPECT_EQ(Load(path).status().code(), absl::StatusCode::kDataLoss);
+  EXPECT_EQ(LoadCheckpoint(path, model_).status().code(), absl::StatusCode::kDataLoss);
 }
 
 TEST_F(CheckpointTest, EveryFlippedBitIsDataLoss) {
@@ -157,7 +158,7 @@ TEST_F(CheckpointTest, EveryFlippedBitIsDataLoss) {
     std::string damaged = bytes;
     damaged[bit / 8] = static_cast<char>(damaged[bit / 8] ^ (1 << (bit % 8)));
     WriteAll(path, damaged);
-    const auto loaded = Load(path);
+    const auto loaded = LoadCheckpoint(path, model_);
     ASSERT_EQ(loaded.status().code(), absl::StatusCode::kDataLoss) << "bit " << bit;
   }
 }
@@ -168,7 +169,7 @@ TEST_F(CheckpointTest, EveryDrawnDamageIsDataLoss) {
   std::mt19937_64 random(12);
   for (int round = 0; round < Rounds(500); ++round) {
     WriteAll(path, DamagedBytes(bytes, random));
-    const auto loaded = Load(path);
+    const auto loaded = LoadCheckpoint(path, model_);
     ASSERT_EQ(loaded.status().code(), absl::StatusCode::kDataLoss) << round << loaded.status();
   }
 }
@@ -245,7 +246,7 @@ TEST_F(CheckpointTest, AnOldOneThatCannotBeRemovedIsAWarningAndTheOthersGo) {
                                 [&](std::string_view line) { warnings.emplace_back(line); });
   const auto saved = folder.Save(model_, state_, weights_, slots_);
   ASSERT_TRUE(saved.ok()) << saved.status();
-  EXPECT_TRUE(Load(*saved).ok());
+  EXPECT_TRUE(LoadCheckpoint(*saved, model_).ok());
   EXPECT_THAT(warnings, ElementsAre(AllOf(HasSubstr(*saved + " is saved"), HasSubstr(stays),
                                           HasSubstr("not empty"))));
   EXPECT_THAT(Names(),
@@ -346,7 +347,7 @@ TEST_F(CheckpointTest, AnotherModelIsFailedPrecondition) {
   const std::string path = Save(1);
   const Model other = MakeModel(R"(layer { input_layer { shape: 2 } }
     layer { name: "out" fully_connected { outputs: 3 } } layer { softmax_cross_entropy {} })");
-  const auto loaded = LoadCheckpoint(path, other, {"momentum"});
+  const auto loaded = LoadCheckpoint(path, other);
   EXPECT_MESSAGE(loaded.status(), absl::StatusCode::kFailedPrecondition);
 }
 
@@ -358,10 +359,10 @@ TEST_F(CheckpointTest, TensorsThatDoNotFitTheModelAreDataLoss) {
   ASSERT_TRUE(file.ok());
   const std::vector<TensorRef> fewer = {{"out/weights", Shape{2, 2}, weights_[0]}};
   ASSERT_TRUE(WriteSafetensors(*path, file->metadata, fewer).ok());
-  const auto loaded = Load(*path);
+  const auto loaded = LoadCheckpoint(*path, model_);
   EXPECT_MESSAGE(loaded.status(), absl::StatusCode::kDataLoss);
   ASSERT_TRUE(WriteSafetensors(*path, {}, fewer).ok());
-  EXPECT_EQ(Load(*path).status().code(), absl::StatusCode::kDataLoss);
+  EXPECT_EQ(LoadCheckpoint(*path, model_).status().code(), absl::StatusCode::kDataLoss);
 }
 
 }  // namespace

@@ -335,9 +335,6 @@ TEST_F(TrainTest, AnotherJobIsFailedPreconditionAndTheFieldIsNamed) {
            "base_lr: 0.05 momentum: 0.8 weight_decay: 0.001 warmup_steps: 3 cosine {}");
   auto again = Run(2, true);
   EXPECT_MESSAGE(again.status(), absl::StatusCode::kFailedPrecondition);
-  WriteJob("checkpoints", "", "epochs: 3");  // another end of the cosine
-  again = Run(1, true);
-  EXPECT_MESSAGE(again.status(), absl::StatusCode::kFailedPrecondition);
   WriteJob("checkpoints", "",
            "epochs: 2 pipeline_threads: 2 memory_budget_mib: 99 reduction { bucket_bytes: 100000 "
            "progress_policy: \"inline\" digest_every: 1 accumulate_steps: 1 exact: true }");
@@ -448,6 +445,60 @@ TEST_F(TrainTest, AConstantRateMayGoOnForMoreEpochs) {
   const auto longer = Run(1, true);
   ASSERT_TRUE(longer.ok()) << longer.status();
   EXPECT_EQ(longer->steps, static_cast<uint64_t>(3 * kStepsPerEpoch));
+}
+
+// The rates of a cosine depend on its end: those of the new length count from the next step on.
+TEST_F(TrainTest, AnyJobMayGoOnForMoreEpochs) {
+  std::vector<std::string> warnings;
+  adjust_ = [&](TrainOptions& options, const collectives::Communicator&) {
+    options.warn = [&](std::string_view line) { warnings.emplace_back(line); };
+  };
+  WriteJob("checkpoints", "base_lr: 0.05 cosine {}", "epochs: 1");
+  ASSERT_TRUE(Run(1).ok());
+  EXPECT_THAT(warnings, SizeIs(0));
+  WriteJob("checkpoints", "base_lr: 0.05 cosine {}", "epochs: 2");
+  const auto longer = Run(1, true);
+  ASSERT_TRUE(longer.ok()) << longer.status();
+  EXPECT_EQ(longer->steps, static_cast<uint64_t>(2 * kStepsPerEpoch));
+  ASSERT_THAT(warnings, SizeIs(1));
+  EXPECT_MESSAGE(warnings[0]);
+  EXPECT_THAT(steps_, SizeIs(kStepsPerEpoch));
+  EXPECT_THAT(steps_[0], HasSubstr("lr 0.0250")) << "the middle of the cosine";
+}
+
+TEST_F(TrainTest, ByForceAnotherJobGoesOnAndSaysWhatIsLost) {
+  WriteJob("checkpoints", "base_lr: 0.05 momentum: 0.9");
+  ASSERT_TRUE(Run(1, false, 4).ok());
+  std::vector<std::string> warnings;
+  adjust_ = [&](TrainOptions& options, const collectives::Communicator& communicator) {
+    options.force = options.resume;
+    if (communicator.rank() != 0) return;
+    options.warn = [&](std::string_view line) { warnings.emplace_back(line); };
+  };
+  WriteJob("checkpoints", "base_lr: 0.01 adam {} ema { decay: 0.5 }");
+  const auto forced = Run(2, true);
+  ASSERT_TRUE(forced.ok()) << forced.status();
+  EXPECT_EQ(forced->steps, static_cast<uint64_t>(kSteps));
+  ASSERT_THAT(warnings, SizeIs(4));
+  for (const std::string& warning : warnings) EXPECT_MESSAGE(warning);
+}
+
+TEST_F(TrainTest, ByForceAnotherPlanOrDataGoOnAndSayWhatIsLost) {
+  std::vector<std::string> warnings;
+  ASSERT_TRUE(Run(1, false, 4).ok());
+  adjust_ = [&](TrainOptions& options, const collectives::Communicator& communicator) {
+    options.force = options.resume;
+    if (communicator.rank() != 0) return;
+    options.warn = [&](std::string_view line) { warnings.emplace_back(line); };
+  };
+  Write(folder_ / "train.pbtxt", PipelineText("${DATA}/train-*.tfrecord", 7, true));
+  WriteShard(folder_ / "train-2.tfrecord", 50, 3);
+  const auto forced = Run(2, true);
+  ASSERT_TRUE(forced.ok()) << forced.status();
+  EXPECT_THAT(warnings, Contains(HasSubstr("resuming by force, at step 4 and the same batch")));
+  EXPECT_THAT(warnings, Contains(HasSubstr("samples may be missing or come twice")));
+  WriteModel(4);
+  EXPECT_EQ(Run(2, true).status().code(), absl::StatusCode::kFailedPrecondition);
 }
 
 TEST_F(TrainTest, AnAbsurdNumberOfStepsIsRefused) {
