@@ -120,9 +120,12 @@ absl::StatusOr<TensorSet> TakeTensors(const Model& model, const std::string& pre
 
 }  // namespace
 
-absl::StatusOr<std::string> CheckpointFolder::Newest() const {
-  MILLRACE_ASSIGN_OR_RETURN(const auto found, List(folder_));
-  return found.empty() ? std::string() : found.rbegin()->second;
+absl::StatusOr<std::vector<std::string>> ListCheckpoints(const std::string& folder) {
+  MILLRACE_ASSIGN_OR_RETURN(const auto found, List(folder));
+  std::vector<std::string> paths;
+  for (const auto& [step, path] : found) paths.push_back(path);
+  std::ranges::reverse(paths);
+  return paths;
 }
 
 absl::StatusOr<std::string> CheckpointFolder::Save(const Model& model, const TrainState& state,
@@ -190,6 +193,12 @@ absl::StatusOr<Checkpoint> LoadCheckpoint(const std::string& path, const Model& 
   checkpoint.weights = *std::move(weights);
   checkpoint.others = std::move(file.tensors);
   return checkpoint;
+}
+
+absl::StatusOr<std::string> SetAside(const std::string& path) {
+  const std::string aside = path + ".damaged";
+  MILLRACE_RETURN_IF_ERROR(Rename(path, aside, Existing::kReplace));
+  return aside;
 }
 
 absl::StatusOr<TensorSet> TakeSlot(const std::string& name, const Model& model,

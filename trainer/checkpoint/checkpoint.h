@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "trainer/checkpoint/safetensors.h"
@@ -47,9 +48,6 @@ class CheckpointFolder {
   CheckpointFolder(std::string folder, int keep, std::function<void(std::string_view)> warn = {})
       : folder_(std::move(folder)), keep_(keep), warn_(std::move(warn)) {}
 
-  // The path of the checkpoint with the highest number; empty if there is none.
-  absl::StatusOr<std::string> Newest() const;
-
   // Writes a checkpoint, durable when this returns, then removes the oldest ones and the temporary
   // files of killed writers; a file that cannot be removed stays, with a warning. Makes the folder
   // if it is missing. Returns the path.
@@ -65,10 +63,18 @@ class CheckpointFolder {
   const std::function<void(std::string_view)> warn_;
 };
 
+// The paths of the checkpoints in `folder`, that with the highest number first; none if there is no
+// such folder.
+absl::StatusOr<std::vector<std::string>> ListCheckpoints(const std::string& folder);
+
 // Reads and verifies one checkpoint of `model`.
 //   DATA_LOSS            the file, which is named, is damaged
 //   FAILED_PRECONDITION  it is of another model
 absl::StatusOr<Checkpoint> LoadCheckpoint(const std::string& path, const Model& model);
+
+// Renames a damaged checkpoint, so that it is none any more, and its step can be saved again.
+// Returns the new path, "PATH.damaged".
+absl::StatusOr<std::string> SetAside(const std::string& path);
 
 // Moves the tensors of a slot out of `checkpoint`, which is of `model`.
 //   NOT_FOUND  it lacks one of them, or one has another shape; the text names the file

@@ -18,7 +18,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/strings/str_join.h"
 #include "base/host.h"
 #include "base/local_path.h"
 #include "base/status.h"
@@ -28,6 +27,7 @@
 #include "readers/read_engine.h"
 #include "trainer/job/bad_field.h"
 #include "trainer/loop/evaluate.h"
+#include "trainer/loop/resume.h"
 #include "trainer/optimizer/optimizer.h"
 #include "trainer/optimizer/parameter_groups.h"
 #include "trainer/ranks/agree.h"
@@ -95,8 +95,6 @@ class Opener {
   absl::Status MakeZeroSlots();
   absl::Status MakeWeights();
   absl::Status FindCheckpoint();
-  absl::Status CheckJobIsTheCheckpoints() const;
-  absl::Status TakeSlots();
   void Warn(const std::string& text) const {
     if (communicator_.rank() == 0 && options_.warn) options_.warn(text);
   }
@@ -218,59 +216,18 @@ absl::Status Opener::MakeWeights() {
 absl::Status Opener::FindCheckpoint() {
   const JobFile& job = session_->job;
   if (communicator_.rank() != 0 || job.checkpoint_folder.empty()) return absl::OkStatus();
-  const CheckpointFolder folder(job.checkpoint_folder,
-                                static_cast<int>(job.job.checkpoint().keep()));
-  MILLRACE_ASSIGN_OR_RETURN(const std::string newest, folder.Newest());
-  if (!options_.resume) {
-    if (newest.empty()) return CheckWritable(job.checkpoint_folder);
+  MILLRACE_ASSIGN_OR_RETURN(const std::vector<std::string> paths,
+                            ListCheckpoints(job.checkpoint_folder));
+  if (!options_.resume && !paths.empty()) {
     return absl::AlreadyExistsError(absl::StrCat(
-        newest, ": a checkpoint of this job exists; continue it with --resume, or remove it"));
+        paths[0], ": a checkpoint of this job exists; continue it with --resume, or remove it"));
   }
-  if (newest.empty()) {
-    return absl::NotFoundError(
-        absl::StrCat(job.checkpoint_folder, ": there is no checkpoint to resume"));
+  if (options_.resume) {
+    const Resumption resumption = {options_.job_path, job, session_->model, options_.force,
+                                   options_.warn};
+    MILLRACE_ASSIGN_OR_RETURN(found_, LoadNewest(resumption, paths, slots_));
   }
-  MILLRACE_ASSIGN_OR_RETURN(found_, LoadCheckpoint(newest, session_->model));
-  MILLRACE_RETURN_IF_ERROR(CheckJobIsTheCheckpoints());
-  MILLRACE_RETURN_IF_ERROR(TakeSlots());
   return CheckWritable(job.checkpoint_folder);
-}
-
-absl::Status Opener::CheckJobIsTheCheckpoints() const {
-  const JobChanges changes = ChangesOfJob(found_->state.job, session_->job.weights_text);
-  if (!changes.others.empty() && !options_.force) {
-    return absl::FailedPreconditionError(absl::StrCat(found_->path,
-                                                      ": the checkpoint is of another job than ",
-                                                      options_.job_path, ": ", changes.others[0]));
-  }
-  if (!changes.length.empty()) {
-    Warn(absl::StrCat(found_->path, ": ", changes.length,
-                      ": from here on the learning rates are those of this length"));
-  }
-  if (!changes.others.empty()) {
-    Warn(absl::StrCat(found_->path, ": resuming by force: ", absl::StrJoin(changes.others, "; "),
-                      ". Results are not those of one training"));
-  }
-  return absl::OkStatus();
-}
-
-// By force, what the checkpoint lacks begins as at the start of a training.
-absl::Status Opener::TakeSlots() {
-  for (Slot& slot : slots_) {
-    absl::StatusOr<TensorSet> tensors = TakeSlot(slot.name, session_->model, *found_);
-    if (tensors.ok()) {
-      slot.tensors = *std::move(tensors);
-      continue;
-    }
-    if (!options_.force) return tensors.status();
-    if (slot.name == kAverageSlot) {
-      slot.tensors = found_->weights;
-    } else {
-      found_->state.updates = 0;
-    }
-    Warn(absl::StrCat(tensors.status().message(), ": '", slot.name, "' begins anew"));
-  }
-  return absl::OkStatus();
 }
 
 absl::Status Opener::ShareCheckpoint() {

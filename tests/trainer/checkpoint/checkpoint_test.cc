@@ -256,24 +256,35 @@ TEST_F(CheckpointTest, AnOldOneThatCannotBeRemovedIsAWarningAndTheOthersGo) {
 }
 
 TEST_F(CheckpointTest, NewestIsByNumberAndNoneIsEmpty) {
-  const CheckpointFolder folder(folder_, 3);
-  auto newest = folder.Newest();
-  ASSERT_TRUE(newest.ok());
-  EXPECT_EQ(*newest, "");
-  Save(99999999);
-  const std::string path = Save(123456789);
-  newest = folder.Newest();
-  ASSERT_TRUE(newest.ok());
-  EXPECT_EQ(*newest, path);
+  auto found = ListCheckpoints(folder_);
+  ASSERT_TRUE(found.ok());
+  EXPECT_THAT(*found, ElementsAre());
+  const std::string older = Save(99999999);
+  const std::string newest = Save(123456789);
+  found = ListCheckpoints(folder_);
+  ASSERT_TRUE(found.ok());
+  EXPECT_THAT(*found, ElementsAre(newest, older));
 }
 
 // S-TRAIN-4.
 TEST_F(CheckpointTest, AFileLeftByACrashIsNotACheckpoint) {
   const std::string path = Save(1);
   WriteAll(folder_ + "/.checkpoint-00000002.safetensors.tmp-123-0", "half");
-  const auto newest = CheckpointFolder(folder_, 3).Newest();
-  ASSERT_TRUE(newest.ok());
-  EXPECT_EQ(*newest, path);
+  const auto found = ListCheckpoints(folder_);
+  ASSERT_TRUE(found.ok());
+  EXPECT_THAT(*found, ElementsAre(path));
+}
+
+TEST_F(CheckpointTest, OneThatIsSetAsideIsNoneAndItsStepIsSavedAgain) {
+  const std::string path = Save(1);
+  const auto aside = SetAside(path);
+  ASSERT_TRUE(aside.ok()) << aside.status();
+  EXPECT_EQ(*aside, path + ".damaged");
+  const auto found = ListCheckpoints(folder_);
+  ASSERT_TRUE(found.ok());
+  EXPECT_THAT(*found, ElementsAre());
+  Save(1);
+  EXPECT_TRUE(SetAside(path).ok()) << "in the place of the one before";
 }
 
 // S-TRAIN-4.

@@ -106,12 +106,42 @@ TEST_F(TrainTest, ResumingAFinishedJobOnlyEvaluates) {
   EXPECT_EQ(again->checkpoint, whole->checkpoint);
 }
 
-TEST_F(TrainTest, ADamagedNewestCheckpointIsDataLossNotTheOlderOne) {
+// Saved at steps 3, 5, 6, 9 and 10.
+TEST_F(TrainTest, ADamagedNewestCheckpointIsSetAsideAndTheOneBeforeTaken) {
   const auto whole = Run(1);
   ASSERT_TRUE(whole.ok());
-  fs::resize_file(whole->checkpoint, fs::file_size(whole->checkpoint) - 1);
+  const TensorFile expected = Load(whole->checkpoint);
+  const fs::path checkpoints = folder_ / "checkpoints";
+  for (const char* const name : {"checkpoint-00000010", "checkpoint-00000009"}) {
+    const fs::path path = checkpoints / absl::StrCat(name, ".safetensors");
+    fs::resize_file(path, fs::file_size(path) - 1);
+  }
+  std::vector<std::string> warnings;
+  adjust_ = [&](TrainOptions& options, const collectives::Communicator& communicator) {
+    if (communicator.rank() != 0) return;
+    options.warn = [&](std::string_view line) { warnings.emplace_back(line); };
+  };
+  const auto again = Run(1, true);
+  ASSERT_TRUE(again.ok()) << again.status();
+  ASSERT_THAT(warnings, SizeIs(2));
+  for (const std::string& warning : warnings) EXPECT_MESSAGE(warning);
+  EXPECT_THAT(steps_, SizeIs(kSteps - 6));
+  EXPECT_TRUE(fs::exists(checkpoints / "checkpoint-00000009.safetensors.damaged"));
+  for (const auto& [name, tensor] : Load(again->checkpoint).tensors) {
+    EXPECT_EQ(tensor.data, expected.tensors.at(name).data) << name;
+  }
+}
+
+TEST_F(TrainTest, NothingButDamagedCheckpointsIsDataLossAndTheyStay) {
+  ASSERT_TRUE(Run(1).ok());
+  std::vector<fs::path> before;
+  for (const auto& entry : fs::directory_iterator(folder_ / "checkpoints")) {
+    before.push_back(entry.path());
+    fs::resize_file(entry.path(), fs::file_size(entry.path()) - 1);
+  }
   const auto again = Run(2, true);
   EXPECT_MESSAGE(again.status(), absl::StatusCode::kDataLoss);
+  for (const fs::path& path : before) EXPECT_TRUE(fs::exists(path)) << path;
 }
 
 TEST_F(TrainTest, AnotherModelPlanOrDataIsFailedPrecondition) {
