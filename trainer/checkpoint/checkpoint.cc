@@ -145,7 +145,8 @@ absl::StatusOr<std::string> CheckpointFolder::Save(const Model& model, const Tra
   }
   const std::string path =
       (fs::path(folder_) / absl::StrFormat("%s%08d%s", kPrefix, state.step, kSuffix)).string();
-  const absl::Status written = WriteSafetensors(path, Describe(state), tensors, Existing::kKeep);
+  const absl::Status written =
+      WriteSafetensors(path, Describe(state), tensors, Existing::kKeep, write_function_);
   if (absl::IsAlreadyExists(written)) {
     return absl::AlreadyExistsError(absl::StrCat(
         path, ": another training wrote it; each needs a checkpoint.folder of its own"));

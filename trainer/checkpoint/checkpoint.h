@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "base/atomic_file.h"
 #include "trainer/checkpoint/safetensors.h"
 #include "trainer/model/model.h"
 #include "trainer/model/parameters.h"
@@ -44,9 +45,13 @@ struct Checkpoint {
 class CheckpointFolder {
  public:
   // The newest `keep` (>= 1) are kept. `warn` receives warnings about a checkpoint that was saved
-  // nevertheless; may be empty.
-  CheckpointFolder(std::string folder, int keep, std::function<void(std::string_view)> warn = {})
-      : folder_(std::move(folder)), keep_(keep), warn_(std::move(warn)) {}
+  // nevertheless; may be empty. `write_function` is for tests.
+  CheckpointFolder(std::string folder, int keep, std::function<void(std::string_view)> warn = {},
+                   WriteFunction write_function = {})
+      : folder_(std::move(folder)),
+        keep_(keep),
+        warn_(std::move(warn)),
+        write_function_(std::move(write_function)) {}
 
   // Writes a checkpoint, durable when this returns, then removes the oldest ones and the temporary
   // files of killed writers; a file that cannot be removed stays, with a warning. Makes the folder
@@ -61,6 +66,7 @@ class CheckpointFolder {
   const std::string folder_;
   const int keep_;
   const std::function<void(std::string_view)> warn_;
+  const WriteFunction write_function_;
 };
 
 // The paths of the checkpoints in `folder`, that with the highest number first; none if there is no

@@ -11,6 +11,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "base/atomic_file.h"
 #include "base/context.h"
 #include "collectives/communicator.h"
 #include "collectives/progress.h"
@@ -51,6 +52,7 @@ struct Session {
   std::shared_ptr<Context> context;
   std::string quarantine_file;                      // quarantine of both pipelines
   std::function<void(std::string_view line)> warn;  // TrainOptions'
+  WriteFunction write_checkpoint;                   // TrainParts'
   std::unique_ptr<pipeline::Pipeline> train;
   StepPlan steps;
 

@@ -137,6 +137,7 @@ absl::StatusOr<TrainOutcome> Loop::Run() {
   }
   if (finished_before && session_.eval_plan) MILLRACE_RETURN_IF_ERROR(EvaluateNow());
   MILLRACE_RETURN_IF_ERROR(saver_.Save(place_));
+  MILLRACE_RETURN_IF_ERROR(saver_.Finish(place_));
   MILLRACE_RETURN_IF_ERROR(Finish());
   return outcome_;
 }
@@ -392,6 +393,7 @@ absl::StatusOr<TrainOutcome> Run(const TrainParts& parts, const TrainOptions& op
   auto session = OpenSession(options, communicator, guard.progress(), parts.make_backend);
   if (!session.ok()) return guard.Explain(session.status());
   held.session = *std::move(session);
+  held.session->write_checkpoint = parts.write_checkpoint;
   Loop loop(options, communicator, guard, *held.session);
   TrainOutcome outcome;
   absl::Status status = WithoutExceptions([&] {
