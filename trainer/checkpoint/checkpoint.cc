@@ -2,7 +2,11 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <functional>
+#include <iterator>
 #include <map>
+#include <optional>
+#include <set>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -22,6 +26,7 @@ namespace fs = std::filesystem;
 
 constexpr char kPrefix[] = "checkpoint-";
 constexpr char kSuffix[] = ".safetensors";
+constexpr char kTestAccuracy[] = "test_accuracy";
 constexpr char kFormat[] = "millrace checkpoint 1";
 
 // The step in a checkpoint's file name; false for any other file.
@@ -61,18 +66,48 @@ absl::Status RemoveAbandoned(const std::string& folder) {
   return error ? ErrnoStatus(error.value(), "list", folder) : absl::OkStatus();
 }
 
+std::optional<double> TestAccuracyIn(const std::map<std::string, std::string>& metadata) {
+  const auto found = metadata.find(kTestAccuracy);
+  double accuracy = 0;
+  if (found == metadata.end() || !absl::SimpleAtod(found->second, &accuracy)) return std::nullopt;
+  return accuracy;
+}
+
+// The steps of the files among `found` that stay.
+std::set<uint64_t> Kept(const std::map<uint64_t, std::string>& found, const KeepRule& rule) {
+  std::set<uint64_t> kept;
+  for (auto one = found.rbegin(); one != found.rend() && std::ssize(kept) < rule.newest; ++one) {
+    kept.insert(one->first);
+  }
+  std::vector<std::pair<double, uint64_t>> best;
+  for (auto one = found.begin(); rule.best > 0 && one != found.end(); ++one) {
+    const auto metadata = ReadSafetensorsMetadata(one->second);
+    const auto accuracy = metadata.ok() ? TestAccuracyIn(*metadata) : std::nullopt;
+    if (accuracy) best.emplace_back(*accuracy, one->first);
+  }
+  std::ranges::sort(best, std::greater<>());
+  best.resize(std::min(best.size(), static_cast<size_t>(rule.best)));
+  for (const auto& [accuracy, step] : best) kept.insert(step);
+  return kept;
+}
+
 std::map<std::string, std::string> Describe(const TrainState& state) {
   const auto hex = [](uint64_t value) { return absl::StrFormat("%016x", value); };
-  return {{"format", kFormat},
-          {"step", absl::StrCat(state.step)},
-          {"updates", absl::StrCat(state.updates)},
-          {"epoch", absl::StrCat(state.epoch)},
-          {"resume_token_hex", absl::BytesToHexString(state.resume_token)},
-          {"model_fingerprint", hex(state.model_fingerprint)},
-          {"plan_fingerprint", hex(state.plan_fingerprint)},
-          {"data_fingerprint", hex(state.data_fingerprint)},
-          {"global_batch", absl::StrCat(state.global_batch)},
-          {"job", state.job}};
+  std::map<std::string, std::string> metadata = {
+      {"format", kFormat},
+      {"step", absl::StrCat(state.step)},
+      {"updates", absl::StrCat(state.updates)},
+      {"epoch", absl::StrCat(state.epoch)},
+      {"resume_token_hex", absl::BytesToHexString(state.resume_token)},
+      {"model_fingerprint", hex(state.model_fingerprint)},
+      {"plan_fingerprint", hex(state.plan_fingerprint)},
+      {"data_fingerprint", hex(state.data_fingerprint)},
+      {"global_batch", absl::StrCat(state.global_batch)},
+      {"job", state.job}};
+  if (state.test_accuracy) {
+    metadata[kTestAccuracy] = absl::StrFormat("%.17g", *state.test_accuracy);
+  }
+  return metadata;
 }
 
 bool IsHex(const std::string& text) {
@@ -98,6 +133,7 @@ absl::StatusOr<TrainState> ParseState(std::map<std::string, std::string> metadat
   if (!good) return absl::DataLossError("its metadata is not a checkpoint's");
   state.resume_token = absl::HexStringToBytes(metadata["resume_token_hex"]);
   state.job = metadata["job"];
+  state.test_accuracy = TestAccuracyIn(metadata);
   return state;
 }
 
@@ -163,10 +199,10 @@ absl::StatusOr<std::string> CheckpointFolder::Save(const Model& model, const Tra
 absl::Status CheckpointFolder::RemoveOld() const {
   MILLRACE_RETURN_IF_ERROR(RemoveAbandoned(folder_));
   MILLRACE_ASSIGN_OR_RETURN(const auto found, List(folder_));
-  size_t excess = found.size() - std::min(found.size(), static_cast<size_t>(keep_));
+  const std::set<uint64_t> kept = Kept(found, keep_);
   absl::Status status;
   for (const auto& [step, path] : found) {
-    if (excess-- == 0) break;
+    if (kept.contains(step)) continue;
     std::error_code error;
     fs::remove(path, error);
     if (error) status.Update(ErrnoStatus(error.value(), "remove", path));

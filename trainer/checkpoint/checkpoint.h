@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -29,6 +30,8 @@ struct TrainState {
   uint64_t data_fingerprint = 0;
   uint64_t global_batch = 0;
   std::string job;  // JobFile::weights_text
+  // Accuracy of the evaluation after this step, in [0, 1]; nullopt: there was none.
+  std::optional<double> test_accuracy;
 
   friend bool operator==(const TrainState&, const TrainState&) = default;
 };
@@ -40,22 +43,29 @@ struct Checkpoint {
   std::map<std::string, TensorFile::Tensor> others;  // by name: "momentum/conv1/weights"
 };
 
+// The checkpoints that stay when another one is saved.
+struct KeepRule {
+  int newest = 3;  // at least 1
+  int best = 0;    // by test accuracy; of equal ones the newer
+};
+
 // The checkpoints of one job: "checkpoint-00000940.safetensors" holds the state after 940 steps.
 // Used by one rank. Thread-compatible.
 class CheckpointFolder {
  public:
-  // The newest `keep` (>= 1) are kept. `warn` receives warnings about a checkpoint that was saved
-  // nevertheless; may be empty. `write_function` is for tests.
-  CheckpointFolder(std::string folder, int keep, std::function<void(std::string_view)> warn = {},
+  // `warn` receives warnings about a checkpoint that was saved nevertheless; may be empty.
+  // `write_function` is for tests.
+  CheckpointFolder(std::string folder, KeepRule keep,
+                   std::function<void(std::string_view)> warn = {},
                    WriteFunction write_function = {})
       : folder_(std::move(folder)),
         keep_(keep),
         warn_(std::move(warn)),
         write_function_(std::move(write_function)) {}
 
-  // Writes a checkpoint, durable when this returns, then removes the oldest ones and the temporary
-  // files of killed writers; a file that cannot be removed stays, with a warning. Makes the folder
-  // if it is missing. Returns the path.
+  // Writes a checkpoint, durable when this returns, then removes those that need not stay, and
+  // the temporary files of killed writers; a file that cannot be removed stays, with a warning.
+  // Makes the folder if it is missing. Returns the path.
   //   ALREADY_EXISTS  there is a checkpoint of this step: another training uses the folder
   absl::StatusOr<std::string> Save(const Model& model, const TrainState& state,
                                    const TensorSet& weights, const Slots& slots) const;
@@ -64,7 +74,7 @@ class CheckpointFolder {
   absl::Status RemoveOld() const;
 
   const std::string folder_;
-  const int keep_;
+  const KeepRule keep_;
   const std::function<void(std::string_view)> warn_;
   const WriteFunction write_function_;
 };

@@ -50,6 +50,12 @@ absl::Status Check(const Job& job) {
   if (job.checkpoint().keep() > (1u << 20)) {
     return absl::InvalidArgumentError("checkpoint.keep is out of range");
   }
+  if (job.checkpoint().keep_best() > (1u << 20)) {
+    return absl::InvalidArgumentError("checkpoint.keep_best is out of range");
+  }
+  if (job.checkpoint().keep_best() > 0 && job.eval().empty()) {
+    return absl::InvalidArgumentError("checkpoint.keep_best needs eval");
+  }
   return Check(job.reduction());
 }
 

@@ -48,7 +48,9 @@ std::string Checkpoints(const JobFile& job) {
   if (policy.every_epochs() > 0) {
     absl::StrAppend(&text, ", every ", policy.every_epochs(), " epochs");
   }
-  return absl::StrCat(text, ", at the end; the newest ", policy.keep(), " stay");
+  absl::StrAppend(&text, ", at the end; the newest ", policy.keep());
+  if (policy.keep_best() > 0) absl::StrAppend(&text, " and the best ", policy.keep_best());
+  return text + " stay";
 }
 
 }  // namespace

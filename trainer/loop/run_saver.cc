@@ -80,7 +80,8 @@ absl::Status RunSaver::Share(const absl::Status& written, int64_t place) {
 void RunSaver::Begin(const Slots& slots) {
   Slots all = slots;
   if (session_.average) all.push_back({kAverageSlot, session_.average->tensors()});
-  const auto keep = static_cast<int>(session_.job.job.checkpoint().keep());
+  const CheckpointPolicy& policy = session_.job.job.checkpoint();
+  const KeepRule keep = {static_cast<int>(policy.keep()), static_cast<int>(policy.keep_best())};
   writing_ = std::async(
       std::launch::async,
       [&model = session_.model, state = session_.state, weights = session_.weights,

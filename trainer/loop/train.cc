@@ -253,6 +253,7 @@ absl::Status Loop::Update(size_t i) {
   under_way_.pop_front();
   state.resume_token = std::move(step.resume_token);
   ++state.step;
+  state.test_accuracy.reset();
   if (!outcome.skip) {
     ++state.updates;
     if (session_.average) session_.average->Add(state.updates, session_.weights);
@@ -336,6 +337,7 @@ absl::Status Loop::EvaluateNow() {
   MILLRACE_ASSIGN_OR_RETURN(const Evaluation evaluation,
                             Evaluate(session_, communicator_, guard_.progress(), place_));
   outcome_.test_accuracy = evaluation.accuracy();
+  session_.state.test_accuracy = evaluation.accuracy();
   log_.PrintEvaluation(evaluation);
   return absl::OkStatus();
 }

@@ -59,7 +59,7 @@ class CheckpointTest : public ::testing::Test {
 
   std::string Save(uint64_t step, int keep = 100) {
     state_.step = step;
-    auto path = CheckpointFolder(folder_, keep).Save(model_, state_, weights_, slots_);
+    auto path = CheckpointFolder(folder_, {keep}).Save(model_, state_, weights_, slots_);
     EXPECT_TRUE(path.ok()) << path.status();
     return path.ok() ? *path : "";
   }
@@ -112,7 +112,7 @@ TEST_F(CheckpointTest, WithoutANumberOfUpdatesEveryStepWasOne) {
 TEST_F(CheckpointTest, SlotsAreFoundByTheirNames) {
   state_.step = 1;
   const Slots slots = {{"m", slots_[0].tensors}, {"v", weights_}};
-  const auto path = CheckpointFolder(folder_, 3).Save(model_, state_, weights_, slots);
+  const auto path = CheckpointFolder(folder_, {3}).Save(model_, state_, weights_, slots);
   ASSERT_TRUE(path.ok()) << path.status();
   auto loaded = LoadCheckpoint(*path, model_);
   ASSERT_TRUE(loaded.ok()) << loaded.status();
@@ -234,6 +234,31 @@ TEST_F(CheckpointTest, OnlyTheNewestAreKeptAndOtherFilesStay) {
                           "checkpoint-best.safetensors", "notes.txt"));
 }
 
+TEST_F(CheckpointTest, TheBestAreKeptBesideTheNewest) {
+  const auto save = [this](uint64_t step, std::optional<double> accuracy) {
+    state_.step = step;
+    state_.test_accuracy = accuracy;
+    const CheckpointFolder folder(folder_, {.newest = 1, .best = 2});
+    ASSERT_TRUE(folder.Save(model_, state_, weights_, slots_).ok());
+  };
+  save(1, 0.5);
+  save(2, 0.75);
+  save(3, std::nullopt);
+  save(4, 0.25);
+  EXPECT_THAT(Names(),
+              ElementsAre("checkpoint-00000001.safetensors", "checkpoint-00000002.safetensors",
+                          "checkpoint-00000004.safetensors"));
+  save(5, 0.75);
+  EXPECT_THAT(Names(),
+              ElementsAre("checkpoint-00000002.safetensors", "checkpoint-00000005.safetensors"));
+  save(6, 0.8);
+  EXPECT_THAT(Names(),
+              ElementsAre("checkpoint-00000005.safetensors", "checkpoint-00000006.safetensors"));
+  const auto loaded = LoadCheckpoint(folder_ + "/checkpoint-00000006.safetensors", model_);
+  ASSERT_TRUE(loaded.ok());
+  EXPECT_EQ(loaded->state.test_accuracy, 0.8);
+}
+
 // A folder with files in it is what even root cannot unlink.
 TEST_F(CheckpointTest, AnOldOneThatCannotBeRemovedIsAWarningAndTheOthersGo) {
   const std::string stays = folder_ + "/checkpoint-00000001.safetensors";
@@ -242,7 +267,7 @@ TEST_F(CheckpointTest, AnOldOneThatCannotBeRemovedIsAWarningAndTheOthersGo) {
   for (uint64_t step : {2, 3}) Save(step);
   state_.step = 4;
   std::vector<std::string> warnings;
-  const CheckpointFolder folder(folder_, 2,
+  const CheckpointFolder folder(folder_, {2},
                                 [&](std::string_view line) { warnings.emplace_back(line); });
   const auto saved = folder.Save(model_, state_, weights_, slots_);
   ASSERT_TRUE(saved.ok()) << saved.status();
@@ -299,7 +324,7 @@ TEST_F(CheckpointTest, AFailedWriteLeavesTheOldFileAndNothingElse) {
     ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
     state_.step = 2;
     const auto saved =
-        CheckpointFolder(folder_, 3).Save(model_, state_, slots_[0].tensors, others_);
+        CheckpointFolder(folder_, {3}).Save(model_, state_, slots_[0].tensors, others_);
     ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &old), 0);
     EXPECT_MESSAGE(saved.status(), absl::StatusCode::kResourceExhausted, "write");
     EXPECT_EQ(ReadAll(path), before);
@@ -328,7 +353,8 @@ TEST_F(CheckpointTest, AFullDiskLeavesTheOldFileAndNothingElse) {
 TEST_F(CheckpointTest, ACheckpointThatAnotherTrainingWroteIsNotReplaced) {
   const std::string path = Save(7);
   const std::string before = ReadAll(path);
-  const auto saved = CheckpointFolder(folder_, 3).Save(model_, state_, slots_[0].tensors, others_);
+  const auto saved =
+      CheckpointFolder(folder_, {3}).Save(model_, state_, slots_[0].tensors, others_);
   EXPECT_MESSAGE(saved.status(), absl::StatusCode::kAlreadyExists);
   EXPECT_EQ(ReadAll(path), before);
   EXPECT_THAT(Names(), ElementsAre("checkpoint-00000007.safetensors"));
@@ -350,7 +376,7 @@ TEST_F(CheckpointTest, WhatAKilledWriterLeftIsRemovedAndWhatIsInUseStays) {
 
 TEST_F(CheckpointTest, AFolderThatCannotBeMadeIsNamed) {
   WriteAll(folder_, "a file");
-  const auto saved = CheckpointFolder(folder_, 3).Save(model_, state_, weights_, slots_);
+  const auto saved = CheckpointFolder(folder_, {3}).Save(model_, state_, weights_, slots_);
   EXPECT_MESSAGE(saved.status(), absl::StatusCode::kFailedPrecondition);
 }
 
@@ -364,7 +390,7 @@ TEST_F(CheckpointTest, AnotherModelIsFailedPrecondition) {
 
 TEST_F(CheckpointTest, TensorsThatDoNotFitTheModelAreDataLoss) {
   state_.step = 1;
-  const auto path = CheckpointFolder(folder_, 3).Save(model_, state_, weights_, slots_);
+  const auto path = CheckpointFolder(folder_, {3}).Save(model_, state_, weights_, slots_);
   ASSERT_TRUE(path.ok());
   const auto file = ReadSafetensors(*path);
   ASSERT_TRUE(file.ok());

@@ -1,6 +1,6 @@
 // Checkpoints are written while the steps go on.
 
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -12,6 +12,9 @@
 
 namespace millrace::trainer {
 namespace {
+
+using ::testing::Contains;
+using ::testing::HasSubstr;
 
 constexpr auto kHangGuard = std::chrono::minutes(2);
 
@@ -92,6 +95,23 @@ TEST_F(SavingTest, AFileThatCannotBeWrittenAtTheEndIsAnError) {
   };
   EXPECT_EQ(Run(2).status().code(), absl::StatusCode::kResourceExhausted);
   EXPECT_TRUE(fs::exists(folder_ / "checkpoints/checkpoint-00000003.safetensors"));
+}
+
+TEST_F(SavingTest, TheBestStayBesideTheNewest) {
+  WriteJob("checkpoints");
+  std::ifstream job(folder_ / "job.pbtxt");
+  std::string text(std::istreambuf_iterator<char>(job), {});
+  text.replace(text.find("every_steps: 3 keep: 100"), 24, "every_steps: 1 keep: 1 keep_best: 2");
+  Write(folder_ / "job.pbtxt", text);
+  ASSERT_TRUE(Run(2).ok());
+  std::vector<std::string> names;
+  for (const auto& entry : fs::directory_iterator(folder_ / "checkpoints")) {
+    names.push_back(entry.path().filename());
+  }
+  EXPECT_THAT(names, ::testing::UnorderedElementsAre("checkpoint-00000005.safetensors",
+                                                     "checkpoint-00000010.safetensors"))
+      << "those with an evaluation";
+  EXPECT_THAT(lines_, Contains(HasSubstr("the newest 1 and the best 2 stay")));
 }
 
 }  // namespace

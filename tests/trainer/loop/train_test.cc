@@ -106,7 +106,7 @@ TEST_F(TrainTest, ResumingAFinishedJobOnlyEvaluates) {
   EXPECT_EQ(again->checkpoint, whole->checkpoint);
 }
 
-// Saved at steps 3, 5, 6, 9 and 10.
+// Saved at steps 3, 6, 9 and 10.
 TEST_F(TrainTest, ADamagedNewestCheckpointIsSetAsideAndTheOneBeforeTaken) {
   const auto whole = Run(1);
   ASSERT_TRUE(whole.ok());
