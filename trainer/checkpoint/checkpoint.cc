@@ -1,6 +1,11 @@
 #include "trainer/checkpoint/checkpoint.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
+#include <cstdlib>
 #include <filesystem>
 #include <functional>
 #include <iterator>
@@ -16,7 +21,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/atomic_file.h"
+#include "base/local_path.h"
 #include "base/status.h"
+#include "base/unique_fd.h"
 #include "trainer/checkpoint/safetensors.h"
 
 namespace millrace::trainer {
@@ -155,6 +162,20 @@ absl::StatusOr<TensorSet> TakeTensors(const Model& model, const std::string& pre
 }
 
 }  // namespace
+
+absl::Status CheckWritable(const std::string& folder) {
+  MILLRACE_ASSIGN_OR_RETURN(const std::string local, LocalPath(folder));
+  if (local != folder) return absl::InvalidArgumentError(folder + ": give the path of the folder");
+  std::error_code error;
+  fs::create_directories(folder, error);
+  if (error) return ErrnoStatus(error.value(), "mkdir", folder);
+  std::string probe = folder + "/.probe-XXXXXX";
+  if (!UniqueFd(mkostemp(probe.data(), O_CLOEXEC)).valid()) {
+    return ErrnoStatus(errno, "make a file in", folder);
+  }
+  if (unlink(probe.c_str()) != 0) return ErrnoStatus(errno, "remove", probe);
+  return absl::OkStatus();
+}
 
 absl::StatusOr<std::vector<std::string>> ListCheckpoints(const std::string& folder) {
   MILLRACE_ASSIGN_OR_RETURN(const auto found, List(folder));

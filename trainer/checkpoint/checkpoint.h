@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "base/atomic_file.h"
 #include "trainer/checkpoint/safetensors.h"
@@ -78,6 +79,11 @@ class CheckpointFolder {
   const std::function<void(std::string_view)> warn_;
   const WriteFunction write_function_;
 };
+
+// Makes `folder` if it is missing, and checks that a file can be made in it.
+//   INVALID_ARGUMENT  it is no path of this host
+//   other             it cannot be made, or no file in it
+absl::Status CheckWritable(const std::string& folder);
 
 // The paths of the checkpoints in `folder`, that with the highest number first; none if there is no
 // such folder.

@@ -4,24 +4,15 @@
 
 #include "trainer/loop/session.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
-#include <cerrno>
-#include <cstdlib>
-#include <filesystem>
 #include <set>
-#include <system_error>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/host.h"
-#include "base/local_path.h"
 #include "base/status.h"
-#include "base/unique_fd.h"
 #include "pipeline/pipeline.pb.h"
 #include "pipeline/text_proto.h"
 #include "readers/read_engine.h"
@@ -38,21 +29,6 @@ namespace millrace::trainer {
 using collectives::Communicator;
 
 namespace {
-
-// Makes `folder` if it is missing, and makes and removes a file in it.
-absl::Status CheckWritable(const std::string& folder) {
-  MILLRACE_ASSIGN_OR_RETURN(const std::string local, LocalPath(folder));
-  if (local != folder) return absl::InvalidArgumentError(folder + ": give the path of the folder");
-  std::error_code error;
-  std::filesystem::create_directories(folder, error);
-  if (error) return ErrnoStatus(error.value(), "mkdir", folder);
-  std::string probe = folder + "/.probe-XXXXXX";
-  if (!UniqueFd(mkostemp(probe.data(), O_CLOEXEC)).valid()) {
-    return ErrnoStatus(errno, "make a file in", folder);
-  }
-  if (unlink(probe.c_str()) != 0) return ErrnoStatus(errno, "remove", probe);
-  return absl::OkStatus();
-}
 
 // Rows of the global batch that `stage` makes; 0: it makes none, or its buckets' sizes differ.
 uint64_t BatchOf(const pipeline::proto::Stage& stage) {
