@@ -29,8 +29,11 @@ struct TrainOptions {
   std::map<std::string, std::string> variables;  // ${NAME} in the job, the model and the pipelines
   std::vector<FieldValue> reduction;  // fields of the job's `reduction`, in place of the file's
   bool resume = false;                // true to continue from the job's newest checkpoint
-  int threads = 0;                    // cores of this rank; 0: usable cores / local ranks
-  std::string launch_reason;          // for the start-up table
+  // With `resume`: true to continue although the job, the training plan or the data have changed
+  // since the checkpoint; `warn` tells what is lost.
+  bool force = false;
+  int threads = 0;            // cores of this rank; 0: usable cores / local ranks
+  std::string launch_reason;  // for the start-up table
   // The file to which all ranks append the damaged records of the training and the evaluation data
   // (pipeline::OpenOptions). Empty: none.
   std::string quarantine_file;

@@ -31,6 +31,7 @@ struct Flags {
   std::string job;
   std::vector<std::string> variables;
   bool resume = false;
+  bool force = false;
   int threads = 0;
   ReductionFlags reduction;
   std::string quarantine;
@@ -101,6 +102,9 @@ class Display {
 };
 
 int TrainJob(const Flags& flags) {
+  if (flags.force && !flags.resume) {
+    return FailUsage(absl::InvalidArgumentError("--force goes with --resume"));
+  }
   auto variables = ParseVariables(flags.variables);
   if (!variables.ok()) return FailUsage(variables.status());
   if (flags.connect.backend == "nccl") {
@@ -118,6 +122,7 @@ int TrainJob(const Flags& flags) {
   options.variables = *std::move(variables);
   options.reduction = flags.reduction.given;
   options.resume = flags.resume;
+  options.force = flags.force;
   options.threads = flags.threads;
   options.quarantine_file = flags.quarantine;
   options.timeline_file = flags.timeline;
@@ -183,6 +188,9 @@ void AddTrain(Command parent) {
   command.Add("--var", flags->variables, "NAME=VALUE for ${NAME} in the job's files; repeatable")
       .OneValueEach();
   command.AddSwitch("--resume", flags->resume, "Continue from the job's newest checkpoint");
+  command.AddSwitch(
+      "--force", flags->force,
+      "With --resume: continue although the job, plan or data have changed; warns what is lost");
   command
       .Add("--threads", flags->threads, "Cores of this rank (0: usable cores / ranks of this host)")
       .Whole(0, 4096);

@@ -211,13 +211,25 @@ class TrainTest(unittest.TestCase):
         self.assertEqual(done.stderr.count("millrace: error: "), 1, done.stderr)
         self.assertIn("no-model.pbtxt", done.stderr)
 
-    def test_another_job_is_refused_on_resume_by_its_field(self):
+    def test_another_job_is_refused_on_resume_by_its_field_unless_forced(self):
         job, _ = self.job("other-job", epochs=1)
         self.train(job)
-        job.write_text(job.read_text().replace("momentum: 0.9", "momentum: 0.5"))
+        job.write_text(job.read_text().replace("momentum: 0.9", "momentum: 0.5")
+                       .replace("epochs: 1", "epochs: 2"))
         done = millrace(*self.args(job, "--resume"))
         self.assertEqual(done.returncode, 1)
         self.assertIn("optimizer.momentum: 0.9 -> 0.5", done.stderr)
+        forced = millrace(*self.args(job, "--resume", "--force"))
+        self.assertEqual(forced.returncode, 0, forced.stderr)
+        self.assertIn("resuming by force: modified: optimizer.momentum: 0.9 -> 0.5", forced.stderr)
+        self.assertEqual(sorted(self.losses(forced.stdout)),
+                         list(range(STEPS_PER_EPOCH + 1, 2 * STEPS_PER_EPOCH + 1)))
+
+    def test_force_alone_is_a_mistake(self):
+        job, _ = self.job("forced")
+        done = millrace(*self.args(job, "--force"))
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("--force goes with --resume", done.stderr)
 
     def test_a_checkpoint_is_never_overwritten_without_resume(self):
         job, checkpoints = self.job("kept", epochs=1)
@@ -268,7 +280,7 @@ class TrainTest(unittest.TestCase):
         self.assertNotEqual(done.returncode, 0)
         self.assertRegex(done.stderr, r"rank 1")
 
-    def test_a_damaged_checkpoint_is_refused_by_name(self):
+    def test_a_damaged_checkpoint_is_set_aside_by_name(self):
         job, checkpoints = self.job("damaged", epochs=1)
         self.train(job)
         newest = self.newest(checkpoints)
@@ -276,8 +288,10 @@ class TrainTest(unittest.TestCase):
         data[len(data) // 2] ^= 1
         newest.write_bytes(bytes(data))
         done = millrace(*self.args(job, "--resume"))
-        self.assertEqual(done.returncode, 1)
-        self.assertIn(newest.name, done.stderr)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn(f"{newest}: damaged checkpoint", done.stderr)
+        self.assertTrue((checkpoints / (newest.name + ".damaged")).exists())
+        self.assertTrue(newest.exists(), "its step is saved again")
 
 
 if __name__ == "__main__":

@@ -1,8 +1,17 @@
 #include "trainer/checkpoint/checkpoint.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
+#include <cstdlib>
 #include <filesystem>
+#include <functional>
+#include <iterator>
 #include <map>
+#include <optional>
+#include <set>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -12,7 +21,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/atomic_file.h"
+#include "base/local_path.h"
 #include "base/status.h"
+#include "base/unique_fd.h"
 #include "trainer/checkpoint/safetensors.h"
 
 namespace millrace::trainer {
@@ -22,6 +33,7 @@ namespace fs = std::filesystem;
 
 constexpr char kPrefix[] = "checkpoint-";
 constexpr char kSuffix[] = ".safetensors";
+constexpr char kTestAccuracy[] = "test_accuracy";
 constexpr char kFormat[] = "millrace checkpoint 1";
 
 // The step in a checkpoint's file name; false for any other file.
@@ -61,17 +73,48 @@ absl::Status RemoveAbandoned(const std::string& folder) {
   return error ? ErrnoStatus(error.value(), "list", folder) : absl::OkStatus();
 }
 
+std::optional<double> TestAccuracyIn(const std::map<std::string, std::string>& metadata) {
+  const auto found = metadata.find(kTestAccuracy);
+  double accuracy = 0;
+  if (found == metadata.end() || !absl::SimpleAtod(found->second, &accuracy)) return std::nullopt;
+  return accuracy;
+}
+
+// The steps of the files among `found` that stay.
+std::set<uint64_t> Kept(const std::map<uint64_t, std::string>& found, const KeepRule& rule) {
+  std::set<uint64_t> kept;
+  for (auto one = found.rbegin(); one != found.rend() && std::ssize(kept) < rule.newest; ++one) {
+    kept.insert(one->first);
+  }
+  std::vector<std::pair<double, uint64_t>> best;
+  for (auto one = found.begin(); rule.best > 0 && one != found.end(); ++one) {
+    const auto metadata = ReadSafetensorsMetadata(one->second);
+    const auto accuracy = metadata.ok() ? TestAccuracyIn(*metadata) : std::nullopt;
+    if (accuracy) best.emplace_back(*accuracy, one->first);
+  }
+  std::ranges::sort(best, std::greater<>());
+  best.resize(std::min(best.size(), static_cast<size_t>(rule.best)));
+  for (const auto& [accuracy, step] : best) kept.insert(step);
+  return kept;
+}
+
 std::map<std::string, std::string> Describe(const TrainState& state) {
   const auto hex = [](uint64_t value) { return absl::StrFormat("%016x", value); };
-  return {{"format", kFormat},
-          {"step", absl::StrCat(state.step)},
-          {"epoch", absl::StrCat(state.epoch)},
-          {"resume_token_hex", absl::BytesToHexString(state.resume_token)},
-          {"model_fingerprint", hex(state.model_fingerprint)},
-          {"plan_fingerprint", hex(state.plan_fingerprint)},
-          {"data_fingerprint", hex(state.data_fingerprint)},
-          {"global_batch", absl::StrCat(state.global_batch)},
-          {"job", state.job}};
+  std::map<std::string, std::string> metadata = {
+      {"format", kFormat},
+      {"step", absl::StrCat(state.step)},
+      {"updates", absl::StrCat(state.updates)},
+      {"epoch", absl::StrCat(state.epoch)},
+      {"resume_token_hex", absl::BytesToHexString(state.resume_token)},
+      {"model_fingerprint", hex(state.model_fingerprint)},
+      {"plan_fingerprint", hex(state.plan_fingerprint)},
+      {"data_fingerprint", hex(state.data_fingerprint)},
+      {"global_batch", absl::StrCat(state.global_batch)},
+      {"job", state.job}};
+  if (state.test_accuracy) {
+    metadata[kTestAccuracy] = absl::StrFormat("%.17g", *state.test_accuracy);
+  }
+  return metadata;
 }
 
 bool IsHex(const std::string& text) {
@@ -84,8 +127,11 @@ absl::StatusOr<TrainState> ParseState(std::map<std::string, std::string> metadat
     const std::string& text = metadata[key];
     return text.size() == 16 && IsHex(text) && absl::SimpleHexAtoi(text, &value);
   };
+  // The first versions did not count updates: no optimizer of theirs needed the number.
+  if (!metadata.contains("updates")) metadata["updates"] = metadata["step"];
   const bool good =
       metadata["format"] == kFormat && absl::SimpleAtoi(metadata["step"], &state.step) &&
+      absl::SimpleAtoi(metadata["updates"], &state.updates) &&
       absl::SimpleAtoi(metadata["epoch"], &state.epoch) &&
       absl::SimpleAtoi(metadata["global_batch"], &state.global_batch) &&
       hex("model_fingerprint", state.model_fingerprint) &&
@@ -94,35 +140,55 @@ absl::StatusOr<TrainState> ParseState(std::map<std::string, std::string> metadat
   if (!good) return absl::DataLossError("its metadata is not a checkpoint's");
   state.resume_token = absl::HexStringToBytes(metadata["resume_token_hex"]);
   state.job = metadata["job"];
+  state.test_accuracy = TestAccuracyIn(metadata);
   return state;
 }
 
-// Moves the tensors "PREFIXname" of `file` out, in the order of the model's parameters or buffers.
+// Moves the tensors "PREFIXname" out of `tensors`, in the order of the model's parameters or
+// buffers.
+//   NOT_FOUND  one is missing, or has another shape
 template <typename Named>
 absl::StatusOr<TensorSet> TakeTensors(const std::vector<Named>& list, const std::string& prefix,
-                                      TensorFile& file) {
-  TensorSet tensors;
+                                      std::map<std::string, TensorFile::Tensor>& tensors) {
+  TensorSet taken;
   for (const Named& named : list) {
-    const auto found = file.tensors.find(prefix + named.name);
-    if (found == file.tensors.end() || !(found->second.shape == named.shape)) {
-      return absl::DataLossError(
+    const auto found = tensors.find(prefix + named.name);
+    if (found == tensors.end() || !(found->second.shape == named.shape)) {
+      return absl::NotFoundError(
           absl::StrCat("it has no tensor '", prefix, named.name, "' ", named.shape.ToString()));
     }
-    tensors.push_back(std::move(found->second.data));
+    taken.push_back(std::move(found->second.data));
+    tensors.erase(found);
   }
-  return tensors;
+  return taken;
 }
 
 }  // namespace
 
-absl::StatusOr<std::string> CheckpointFolder::Newest() const {
-  MILLRACE_ASSIGN_OR_RETURN(const auto found, List(folder_));
-  return found.empty() ? std::string() : found.rbegin()->second;
+absl::Status CheckWritable(const std::string& folder) {
+  MILLRACE_ASSIGN_OR_RETURN(const std::string local, LocalPath(folder));
+  if (local != folder) return absl::InvalidArgumentError(folder + ": give the path of the folder");
+  std::error_code error;
+  fs::create_directories(folder, error);
+  if (error) return ErrnoStatus(error.value(), "mkdir", folder);
+  std::string probe = folder + "/.probe-XXXXXX";
+  if (!UniqueFd(mkostemp(probe.data(), O_CLOEXEC)).valid()) {
+    return ErrnoStatus(errno, "make a file in", folder);
+  }
+  if (unlink(probe.c_str()) != 0) return ErrnoStatus(errno, "remove", probe);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<std::string>> ListCheckpoints(const std::string& folder) {
+  MILLRACE_ASSIGN_OR_RETURN(const auto found, List(folder));
+  std::vector<std::string> paths;
+  for (const auto& [step, path] : found) paths.push_back(path);
+  std::ranges::reverse(paths);
+  return paths;
 }
 
 absl::StatusOr<std::string> CheckpointFolder::Save(const Model& model, const TrainState& state,
-                                                   const TensorSet& weights,
-                                                   const TensorSet& velocity,
+                                                   const TensorSet& weights, const Slots& slots,
                                                    const TensorSet& buffers) const {
   std::error_code error;
   fs::create_directories(folder_, error);
@@ -131,14 +197,18 @@ absl::StatusOr<std::string> CheckpointFolder::Save(const Model& model, const Tra
   for (size_t i = 0; i < model.parameters.size(); ++i) {
     const Parameter& parameter = model.parameters[i];
     tensors.push_back({parameter.name, parameter.shape, weights[i]});
-    tensors.push_back({"momentum/" + parameter.name, parameter.shape, velocity[i]});
+    for (const Slot& slot : slots) {
+      tensors.push_back(
+          {absl::StrCat(slot.name, "/", parameter.name), parameter.shape, slot.tensors[i]});
+    }
   }
   for (size_t i = 0; i < model.buffers.size(); ++i) {
     tensors.push_back({model.buffers[i].name, model.buffers[i].shape, buffers[i]});
   }
   const std::string path =
       (fs::path(folder_) / absl::StrFormat("%s%08d%s", kPrefix, state.step, kSuffix)).string();
-  const absl::Status written = WriteSafetensors(path, Describe(state), tensors, Existing::kKeep);
+  const absl::Status written =
+      WriteSafetensors(path, Describe(state), tensors, Existing::kKeep, write_function_);
   if (absl::IsAlreadyExists(written)) {
     return absl::AlreadyExistsError(absl::StrCat(
         path, ": another training wrote it; each needs a checkpoint.folder of its own"));
@@ -155,10 +225,10 @@ absl::StatusOr<std::string> CheckpointFolder::Save(const Model& model, const Tra
 absl::Status CheckpointFolder::RemoveOld() const {
   MILLRACE_RETURN_IF_ERROR(RemoveAbandoned(folder_));
   MILLRACE_ASSIGN_OR_RETURN(const auto found, List(folder_));
-  size_t excess = found.size() - std::min(found.size(), static_cast<size_t>(keep_));
+  const std::set<uint64_t> kept = Kept(found, keep_);
   absl::Status status;
   for (const auto& [step, path] : found) {
-    if (excess-- == 0) break;
+    if (kept.contains(step)) continue;
     std::error_code error;
     fs::remove(path, error);
     if (error) status.Update(ErrnoStatus(error.value(), "remove", path));
@@ -179,16 +249,31 @@ absl::StatusOr<Checkpoint> LoadCheckpoint(const std::string& path, const Model& 
                      file.metadata["model_fingerprint"], ", the job's model has ",
                      absl::StrFormat("%016x", model.Fingerprint()), ")"));
   }
-  absl::StatusOr<TensorSet> weights = TakeTensors(model.parameters, "", file);
-  if (!weights.ok()) return Annotate(weights.status(), path);
-  absl::StatusOr<TensorSet> velocity = TakeTensors(model.parameters, "momentum/", file);
-  if (!velocity.ok()) return Annotate(velocity.status(), path);
-  absl::StatusOr<TensorSet> buffers = TakeTensors(model.buffers, "", file);
-  if (!buffers.ok()) return Annotate(buffers.status(), path);
+  absl::StatusOr<TensorSet> weights = TakeTensors(model.parameters, "", file.tensors);
+  if (!weights.ok()) {
+    return absl::DataLossError(absl::StrCat(path, ": ", weights.status().message()));
+  }
+  absl::StatusOr<TensorSet> buffers = TakeTensors(model.buffers, "", file.tensors);
+  if (!buffers.ok()) {
+    return absl::DataLossError(absl::StrCat(path, ": ", buffers.status().message()));
+  }
   checkpoint.buffers = *std::move(buffers);
   checkpoint.weights = *std::move(weights);
-  checkpoint.velocity = *std::move(velocity);
+  checkpoint.others = std::move(file.tensors);
   return checkpoint;
+}
+
+absl::StatusOr<std::string> SetAside(const std::string& path) {
+  const std::string aside = path + ".damaged";
+  MILLRACE_RETURN_IF_ERROR(Rename(path, aside, Existing::kReplace));
+  return aside;
+}
+
+absl::StatusOr<TensorSet> TakeSlot(const std::string& name, const Model& model,
+                                   Checkpoint& checkpoint) {
+  absl::StatusOr<TensorSet> tensors = TakeTensors(model.parameters, name + "/", checkpoint.others);
+  if (!tensors.ok()) return Annotate(tensors.status(), checkpoint.path);
+  return tensors;
 }
 
 }  // namespace millrace::trainer

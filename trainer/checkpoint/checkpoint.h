@@ -3,19 +3,27 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "base/atomic_file.h"
+#include "trainer/checkpoint/safetensors.h"
 #include "trainer/model/model.h"
 #include "trainer/model/parameters.h"
+#include "trainer/optimizer/slots.h"
 
 namespace millrace::trainer {
 
 // The state of a training, without its tensors.
 struct TrainState {
   uint64_t step = 0;         // steps done
+  uint64_t updates = 0;      // steps done that were not skipped
   uint64_t epoch = 0;        // whole epochs done
   std::string resume_token;  // that of the last batch used; empty before the first
   uint64_t model_fingerprint = 0;
@@ -23,6 +31,8 @@ struct TrainState {
   uint64_t data_fingerprint = 0;
   uint64_t global_batch = 0;
   std::string job;  // JobFile::weights_text
+  // Accuracy of the evaluation after this step, in [0, 1]; nullopt: there was none.
+  std::optional<double> test_accuracy;
 
   friend bool operator==(const TrainState&, const TrainState&) = default;
 };
@@ -31,42 +41,69 @@ struct Checkpoint {
   std::string path;
   TrainState state;
   TensorSet weights;
-  TensorSet velocity;
   TensorSet buffers;
+  std::map<std::string, TensorFile::Tensor> others;  // by name: "momentum/conv1/weights"
+};
+
+// The checkpoints that stay when another one is saved.
+struct KeepRule {
+  int newest = 3;  // at least 1
+  int best = 0;    // by test accuracy; of equal ones the newer
 };
 
 // The checkpoints of one job: "checkpoint-00000940.safetensors" holds the state after 940 steps.
 // Used by one rank. Thread-compatible.
 class CheckpointFolder {
  public:
-  // The newest `keep` (>= 1) are kept. `warn` receives warnings about a checkpoint that was saved
-  // nevertheless; may be empty.
-  CheckpointFolder(std::string folder, int keep, std::function<void(std::string_view)> warn = {})
-      : folder_(std::move(folder)), keep_(keep), warn_(std::move(warn)) {}
+  // `warn` receives warnings about a checkpoint that was saved nevertheless; may be empty.
+  // `write_function` is for tests.
+  CheckpointFolder(std::string folder, KeepRule keep,
+                   std::function<void(std::string_view)> warn = {},
+                   WriteFunction write_function = {})
+      : folder_(std::move(folder)),
+        keep_(keep),
+        warn_(std::move(warn)),
+        write_function_(std::move(write_function)) {}
 
-  // The path of the checkpoint with the highest number; empty if there is none.
-  absl::StatusOr<std::string> Newest() const;
-
-  // Writes a checkpoint, durable when this returns, then removes the oldest ones and the temporary
-  // files of killed writers; a file that cannot be removed stays, with a warning. Makes the folder
-  // if it is missing. Returns the path.
+  // Writes a checkpoint, durable when this returns, then removes those that need not stay, and
+  // the temporary files of killed writers; a file that cannot be removed stays, with a warning.
+  // Makes the folder if it is missing. Returns the path.
   //   ALREADY_EXISTS  there is a checkpoint of this step: another training uses the folder
   absl::StatusOr<std::string> Save(const Model& model, const TrainState& state,
-                                   const TensorSet& weights, const TensorSet& velocity,
+                                   const TensorSet& weights, const Slots& slots,
                                    const TensorSet& buffers = {}) const;
 
  private:
   absl::Status RemoveOld() const;
 
   const std::string folder_;
-  const int keep_;
+  const KeepRule keep_;
   const std::function<void(std::string_view)> warn_;
+  const WriteFunction write_function_;
 };
+
+// Makes `folder` if it is missing, and checks that a file can be made in it.
+//   INVALID_ARGUMENT  it is no path of this host
+//   other             it cannot be made, or no file in it
+absl::Status CheckWritable(const std::string& folder);
+
+// The paths of the checkpoints in `folder`, that with the highest number first; none if there is no
+// such folder.
+absl::StatusOr<std::vector<std::string>> ListCheckpoints(const std::string& folder);
 
 // Reads and verifies one checkpoint of `model`.
 //   DATA_LOSS            the file, which is named, is damaged
 //   FAILED_PRECONDITION  it is of another model
 absl::StatusOr<Checkpoint> LoadCheckpoint(const std::string& path, const Model& model);
+
+// Renames a damaged checkpoint, so that it is none any more, and its step can be saved again.
+// Returns the new path, "PATH.damaged".
+absl::StatusOr<std::string> SetAside(const std::string& path);
+
+// Moves the tensors of a slot out of `checkpoint`, which is of `model`.
+//   NOT_FOUND  it lacks one of them, or one has another shape; the text names the file
+absl::StatusOr<TensorSet> TakeSlot(const std::string& name, const Model& model,
+                                   Checkpoint& checkpoint);
 
 }  // namespace millrace::trainer
 

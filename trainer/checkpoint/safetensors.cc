@@ -71,6 +71,7 @@ class Reader {
   Reader(std::string path, UniqueFd fd) : path_(std::move(path)), fd_(std::move(fd)) {}
 
   absl::StatusOr<TensorFile> Read();
+  absl::StatusOr<std::map<std::string, std::string>> ReadMetadata();
 
  private:
   absl::Status Damaged(const std::string& why) const {
@@ -78,6 +79,8 @@ class Reader {
   }
   absl::Status ReadExactly(void* data, size_t size);
   absl::Status ReadHeader(std::string& text);
+  // Returns the header of which `text` is the text, and fills the metadata of `file`.
+  absl::StatusOr<json> ParseHeader(const std::string& text, TensorFile& file) const;
   absl::Status ParseMetadata(const json& metadata, TensorFile& file) const;
   absl::Status ReadTensors(const json& header, TensorFile& file);
   absl::Status ReadTensor(const json& entry, uint64_t offset, TensorFile::Tensor& tensor);
@@ -180,16 +183,30 @@ absl::Status Reader::ReadTensors(const json& header, TensorFile& file) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<TensorFile> Reader::Read() {
-  std::string text;
-  MILLRACE_RETURN_IF_ERROR(ReadHeader(text));
-  const json header = json::parse(text, nullptr, /*allow_exceptions=*/false);
+absl::StatusOr<json> Reader::ParseHeader(const std::string& text, TensorFile& file) const {
+  json header = json::parse(text, nullptr, /*allow_exceptions=*/false);
   const json& metadata = Member(header, "__metadata__");
   if (!metadata.is_object()) {
     return Damaged("its header is not what a checkpoint has");
   }
-  TensorFile file;
   MILLRACE_RETURN_IF_ERROR(ParseMetadata(metadata, file));
+  return header;
+}
+
+absl::StatusOr<std::map<std::string, std::string>> Reader::ReadMetadata() {
+  std::string text;
+  MILLRACE_RETURN_IF_ERROR(ReadHeader(text));
+  TensorFile file;
+  MILLRACE_RETURN_IF_ERROR(ParseHeader(text, file).status());
+  file.metadata.erase("digest");
+  return std::move(file.metadata);
+}
+
+absl::StatusOr<TensorFile> Reader::Read() {
+  std::string text;
+  MILLRACE_RETURN_IF_ERROR(ReadHeader(text));
+  TensorFile file;
+  MILLRACE_ASSIGN_OR_RETURN(const json header, ParseHeader(text, file));
   digest_ = file.metadata["digest"];
   const size_t at = text.find(kDigestKey + digest_);
   if (at == std::string::npos) return Damaged("its digest is written in an unknown way");
@@ -236,6 +253,13 @@ absl::StatusOr<TensorFile> ReadSafetensors(const std::string& path) {
   UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!fd.valid()) return ErrnoStatus(errno, "open", path);
   return Reader(path, std::move(fd)).Read();
+}
+
+absl::StatusOr<std::map<std::string, std::string>> ReadSafetensorsMetadata(
+    const std::string& path) {
+  UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!fd.valid()) return ErrnoStatus(errno, "open", path);
+  return Reader(path, std::move(fd)).ReadMetadata();
 }
 
 }  // namespace millrace::trainer

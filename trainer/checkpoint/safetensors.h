@@ -54,6 +54,10 @@ absl::Status WriteSafetensors(const std::string& path,
 //   DATA_LOSS  it is damaged or not of this format; the text names file and reason
 absl::StatusOr<TensorFile> ReadSafetensors(const std::string& path);
 
+// Reads the metadata of such a file, without its digest, which is not verified.
+//   as ReadSafetensors
+absl::StatusOr<std::map<std::string, std::string>> ReadSafetensorsMetadata(const std::string& path);
+
 }  // namespace millrace::trainer
 
 #endif  // MILLRACE_TRAINER_CHECKPOINT_SAFETENSORS_H_

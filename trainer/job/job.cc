@@ -8,8 +8,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "base/status.h"
 #include "pipeline/text_proto.h"
+#include "trainer/job/optimizer_fields.h"
 #include "trainer/job/reduction.h"
 
 namespace millrace::trainer {
@@ -23,7 +25,7 @@ void FillDefaults(Job& job) {
   if (job.log_every_steps() == 0) job.set_log_every_steps(20);
   if (job.memory_budget_mib() == 0) job.set_memory_budget_mib(1024);
   FillDefaults(*job.mutable_reduction());
-  if (!job.optimizer().has_base_lr()) job.mutable_optimizer()->set_base_lr(0.1);
+  FillDefaults(*job.mutable_optimizer());
   CheckpointPolicy& checkpoint = *job.mutable_checkpoint();
   if (checkpoint.keep() == 0) checkpoint.set_keep(3);
   if (checkpoint.every_epochs() == 0 && checkpoint.every_steps() == 0) {
@@ -47,6 +49,12 @@ absl::Status Check(const Job& job) {
   }
   if (job.checkpoint().keep() > (1u << 20)) {
     return absl::InvalidArgumentError("checkpoint.keep is out of range");
+  }
+  if (job.checkpoint().keep_best() > (1u << 20)) {
+    return absl::InvalidArgumentError("checkpoint.keep_best is out of range");
+  }
+  if (job.checkpoint().keep_best() > 0 && job.eval().empty()) {
+    return absl::InvalidArgumentError("checkpoint.keep_best needs eval");
   }
   return Check(job.reduction());
 }
@@ -78,11 +86,29 @@ Job WhatWeightsDependOn(Job job) {
   job.clear_pipeline_threads();
   job.clear_memory_budget_mib();
   // Sums stop being late this many steps before the last one.
-  const bool needs_end = job.optimizer().has_cosine() || job.reduction().stale_steps() > 0;
+  const bool needs_end = NeedsEnd(job.optimizer()) || job.reduction().stale_steps() > 0;
   if (!needs_end) job.clear_epochs();
   KeepWhatWeightsDependOn(*job.mutable_reduction());
   if (job.reduction().ByteSizeLong() == 0) job.clear_reduction();
   return job;
+}
+
+constexpr char kUnknownFields[] = "it has fields that this version of the program does not know";
+
+// False if the text has fields that this version does not know.
+bool ParseJob(const std::string& text, Job& job) {
+  google::protobuf::TextFormat::Parser parser;
+  SilentErrors silent;
+  parser.RecordErrorsTo(&silent);
+  return parser.ParseFromString(text, &job);
+}
+
+std::vector<std::string> DifferencesOf(const Job& before, const Job& now) {
+  google::protobuf::util::MessageDifferencer differencer;
+  std::string report;
+  differencer.ReportDifferencesToString(&report);
+  differencer.Compare(before, now);
+  return absl::StrSplit(report, '\n', absl::SkipEmpty());
 }
 
 }  // namespace
@@ -90,25 +116,32 @@ Job WhatWeightsDependOn(Job job) {
 std::string CompareJobs(const std::string& before, const std::string& now) {
   Job a;
   Job b;
-  google::protobuf::TextFormat::Parser parser;
-  SilentErrors silent;
-  parser.RecordErrorsTo(&silent);
-  if (!parser.ParseFromString(before, &a) || !parser.ParseFromString(now, &b)) {
-    return "it has fields that this version of the program does not know";
+  if (!ParseJob(before, a) || !ParseJob(now, b)) return kUnknownFields;
+  const std::vector<std::string> differences = DifferencesOf(a, b);
+  return differences.empty() ? "" : differences[0];
+}
+
+JobChanges ChangesOfJob(const std::string& before, const std::string& now) {
+  Job a;
+  Job b;
+  if (!ParseJob(before, a) || !ParseJob(now, b)) return {"", {kUnknownFields}};
+  JobChanges changes;
+  if (a.epochs() != b.epochs()) {
+    changes.length = absl::StrCat("epochs: ", a.epochs(), " -> ", b.epochs());
   }
-  google::protobuf::util::MessageDifferencer differencer;
-  std::string report;
-  differencer.ReportDifferencesToString(&report);
-  differencer.Compare(a, b);
-  return report.substr(0, report.find('\n'));
+  a.clear_epochs();
+  b.clear_epochs();
+  changes.others = DifferencesOf(a, b);
+  return changes;
 }
 
 absl::StatusOr<JobFile> LoadJob(const std::string& path, const pipeline::Variables& variables,
                                 std::set<std::string>& used,
                                 std::span<const FieldValue> reduction) {
   JobFile file;
-  const auto parsed = pipeline::LoadTextProto(path, variables, &file.job, &used);
+  auto parsed = pipeline::LoadTextProto(path, variables, &file.job, &used);
   if (!parsed.ok()) return parsed.status();
+  if (const auto bad = CheckOptimizer(file.job.optimizer())) return ErrorAt(*parsed, *bad);
   const absl::Status own = Check(file.job);
   for (const FieldValue& field : reduction) {
     MILLRACE_RETURN_IF_ERROR(SetField(field, *file.job.mutable_reduction()));
@@ -116,6 +149,7 @@ absl::StatusOr<JobFile> LoadJob(const std::string& path, const pipeline::Variabl
   const std::string blamed = own.ok() ? WithFields(path, reduction) : path;
   MILLRACE_RETURN_IF_ERROR(Annotate(Check(file.job), blamed));
   FillDefaults(file.job);
+  file.places = *std::move(parsed);
   file.text = TextOf(file.job);
   file.weights_text = TextOf(WhatWeightsDependOn(file.job));
   const std::filesystem::path folder = std::filesystem::path(path).parent_path();

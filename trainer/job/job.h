@@ -5,9 +5,11 @@
 #include <set>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "pipeline/plan.h"
+#include "pipeline/text_proto.h"
 #include "trainer/job/job.pb.h"
 #include "trainer/train.h"
 
@@ -16,24 +18,36 @@ namespace millrace::trainer {
 // A job with its defaults filled in and its paths resolved.
 struct JobFile {
   Job job;
+  pipeline::TextLocations places;  // of the fields in the file
   std::string model_path;
   std::string train_path;
   std::string eval_path;          // empty: no evaluation
   std::string checkpoint_folder;  // empty: no checkpoints
   std::string text;               // the job with its variables and defaults filled in
   // The same without the fields that do not change the weights after a given step: files (model,
-  // plan and data have fingerprints), performance fields, output, and, unless the learning rate
-  // follows a cosine to the last step, the number of epochs. Checkpoints store it.
+  // plan and data have fingerprints), performance fields, output, and, unless learning rates depend
+  // on the last step, the number of epochs. Checkpoints store it.
   std::string weights_text;
 };
 
 // The difference of two texts of jobs (either kind): "optimizer.base_lr: 0.1 -> 0.05".
 std::string CompareJobs(const std::string& before, const std::string& now);
 
+// The changes of a job since a checkpoint.
+struct JobChanges {
+  // "epochs: 2 -> 3" if the weights depend on the number of steps; a training may go on with it.
+  std::string length;
+  // The other changes; a training goes on with them only by force. Empty: none.
+  std::vector<std::string> others;
+};
+
+// Compares the JobFile::weights_text of a checkpoint with that of now.
+JobChanges ChangesOfJob(const std::string& before, const std::string& now);
+
 // Reads a job; `reduction` takes precedence over the file.
 //   NOT_FOUND         no such file
-//   INVALID_ARGUMENT  "FILE:LINE:COLUMN: ..." for text that does not parse, "FILE: FIELD ..." for a
-//                     value that is out of range
+//   INVALID_ARGUMENT  "FILE:LINE:COLUMN: ..." for text that does not parse, and for a value of the
+//                     optimizer that is out of range; "FILE: FIELD ..." for another such value
 // The variables that it names are added to `used`.
 absl::StatusOr<JobFile> LoadJob(const std::string& path, const pipeline::Variables& variables,
                                 std::set<std::string>& used,

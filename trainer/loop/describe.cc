@@ -5,6 +5,8 @@
 #include "absl/strings/str_join.h"
 #include "base/host.h"
 #include "trainer/job/reduction.h"
+#include "trainer/optimizer/optimizer.h"
+#include "trainer/optimizer/parameter_groups.h"
 #include "trainer/report.h"
 
 namespace millrace::trainer {
@@ -46,14 +48,9 @@ std::string Checkpoints(const JobFile& job) {
   if (policy.every_epochs() > 0) {
     absl::StrAppend(&text, ", every ", policy.every_epochs(), " epochs");
   }
-  return absl::StrCat(text, ", at the end; the newest ", policy.keep(), " stay");
-}
-
-std::string OptimizerOf(const Job& job) {
-  const Optimizer& optimizer = job.optimizer();
-  return absl::StrFormat("SGD, momentum %g%s, weight decay %g%s", optimizer.momentum(),
-                         optimizer.nesterov() ? " (Nesterov)" : "", optimizer.weight_decay(),
-                         optimizer.decay_bias() ? "" : " (not on biases)");
+  absl::StrAppend(&text, ", at the end; the newest ", policy.keep());
+  if (policy.keep_best() > 0) absl::StrAppend(&text, " and the best ", policy.keep_best());
+  return text + " stay";
 }
 
 }  // namespace
@@ -85,7 +82,13 @@ std::vector<std::string> DescribeSession(const Session& session, const TrainOpti
                              session.steps.total_steps, " in all, ", session.state.step, " done")},
       {"learning rate", absl::StrFormat("%g after scaling; %s", session.schedule->full_rate(),
                                         session.schedule->Describe())},
-      {"optimizer", OptimizerOf(job)},
+      {"optimizer", DescribeOptimizer(job.optimizer())},
+      {"weight average",
+       job.optimizer().has_ema()
+           ? absl::StrFormat("decay %g%s, evaluated", job.optimizer().ema().decay(),
+                             job.optimizer().ema().warmup() ? " after warm-up" : "")
+           : "none"},
+      {"parameter groups", DescribeGroups(job.optimizer(), session.model)},
       {"seeds", absl::StrCat(job.seed(), " of the weights, ", session.train_numbers.seed,
                              " of the pipeline")},
       {"training plan", absl::StrFormat("%s, fingerprint %016x", session.job.train_path,

@@ -2,6 +2,7 @@
 #define MILLRACE_TRAINER_LOOP_PARTS_H_
 
 #include "absl/status/statusor.h"
+#include "base/atomic_file.h"
 #include "collectives/communicator.h"
 #include "trainer/backend/backend.h"
 #include "trainer/ranks/guard.h"
@@ -13,6 +14,7 @@ namespace millrace::trainer {
 struct TrainParts {
   BackendFactory make_backend = MakeOneDnnBackend;
   GuardLimits limits;
+  WriteFunction write_checkpoint = {};  // the way to write checkpoints; empty: write()
 };
 
 // Trains as Train does, with these parts.

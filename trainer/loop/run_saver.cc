@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/status.h"
 #include "trainer/checkpoint/checkpoint.h"
+#include "trainer/optimizer/weight_average.h"
 #include "trainer/ranks/agree.h"
 #include "trainer/ranks/waiting.h"
 
@@ -18,8 +20,9 @@ RunSaver::RunSaver(collectives::Communicator& communicator, Guard& guard, Sessio
       guard_(guard),
       session_(session),
       newest_(session.resumed_from),
-      saved_step_(session.resumed_from.empty() ? std::nullopt : std::optional(session.state.step)) {
-}
+      durable_step_(session.resumed_from.empty() ? std::nullopt
+                                                 : std::optional(session.state.step)),
+      begun_step_(durable_step_) {}
 
 void RunSaver::NoteLoss(double loss, const std::string& bad_layer) {
   if (bad_step_ || std::isfinite(loss)) return;
@@ -27,7 +30,7 @@ void RunSaver::NoteLoss(double loss, const std::string& bad_layer) {
   bad_layer_ = bad_layer;
 }
 
-absl::Status RunSaver::CheckFinite() const {
+absl::Status RunSaver::CheckFinite() {
   const auto diverged = [this](uint64_t step, const std::string& what) {
     return absl::OutOfRangeError(absl::StrFormat("step %d: %s is not finite (learning rate %g)%s",
                                                  step, what, session_.schedule->RateAt(step - 1),
@@ -49,63 +52,100 @@ absl::Status RunSaver::CheckFinite() const {
 }
 
 // Gets the parts of a save that the other ranks have.
-absl::StatusOr<const TensorSet*> RunSaver::Gather(int64_t place) {
+absl::StatusOr<const Slots*> RunSaver::Gather(int64_t place) {
   const absl::Status finite = CheckFinite();
   const Waiting waiting(&guard_.progress(), place);
   MILLRACE_RETURN_IF_ERROR(AgreeOnStatus(communicator_, finite));
-  return session_.strategy->GatherVelocity();
+  return session_.strategy->GatherSlots();
 }
 
-// Rank 0 writes; the others wait for the outcome.
 absl::Status RunSaver::Save(int64_t place) {
-  const JobFile& job = session_.job;
-  if (job.checkpoint_folder.empty() || saved_step_ == session_.state.step) return absl::OkStatus();
-  MILLRACE_ASSIGN_OR_RETURN(const TensorSet* const velocity, Gather(place));
-  absl::StatusOr<std::string> path = std::string();
-  if (communicator_.rank() == 0) path = Write(*velocity);
-  if (path.ok() && communicator_.rank() == 0) {  // also if other ranks fail
-    newest_ = *path;
-    saved_step_ = session_.state.step;
+  if (session_.job.checkpoint_folder.empty() || begun_step_ == session_.state.step) {
+    return absl::OkStatus();
   }
-  const Waiting waiting(&guard_.progress(), place);
-  MILLRACE_RETURN_IF_ERROR(AgreeOnStatus(communicator_, path.status()));
-  MILLRACE_RETURN_IF_ERROR(BroadcastText(communicator_, *path));
-  newest_ = *path;
-  saved_step_ = session_.state.step;
+  MILLRACE_ASSIGN_OR_RETURN(const Slots* const slots, Gather(place));
+  MILLRACE_RETURN_IF_ERROR(Share(Await(), place));
+  begun_step_ = session_.state.step;
+  if (communicator_.rank() == 0) Begin(*slots);
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::string> RunSaver::Write(const TensorSet& velocity) const {
-  const JobFile& job = session_.job;
-  const CheckpointFolder folder(job.checkpoint_folder,
-                                static_cast<int>(job.job.checkpoint().keep()), session_.warn);
-  return folder.Save(session_.model, session_.state, session_.weights, velocity, session_.buffers);
+absl::Status RunSaver::Finish(int64_t place) {
+  if (session_.job.checkpoint_folder.empty()) return absl::OkStatus();
+  return Share(Await(), place);
+}
+
+absl::Status RunSaver::Share(const absl::Status& written, int64_t place) {
+  const Waiting waiting(&guard_.progress(), place);
+  MILLRACE_RETURN_IF_ERROR(AgreeOnStatus(communicator_, written));
+  MILLRACE_RETURN_IF_ERROR(BroadcastText(communicator_, newest_));
+  durable_step_ = begun_step_;
+  return absl::OkStatus();
+}
+
+void RunSaver::Begin(const Slots& slots) {
+  Slots all = slots;
+  if (session_.average) all.push_back({kAverageSlot, session_.average->tensors()});
+  const CheckpointPolicy& policy = session_.job.job.checkpoint();
+  const KeepRule keep = {static_cast<int>(policy.keep()), static_cast<int>(policy.keep_best())};
+  writing_ = std::async(
+      std::launch::async,
+      [&model = session_.model, state = session_.state, weights = session_.weights,
+       buffers = session_.buffers, copied = std::move(all),
+       folder = CheckpointFolder(session_.job.checkpoint_folder, keep, session_.warn,
+                                 session_.write_checkpoint)]() -> absl::StatusOr<std::string> {
+        return folder.Save(model, state, weights, copied, buffers);
+      });
+}
+
+absl::Status RunSaver::Await() {
+  if (!writing_.valid()) return absl::OkStatus();
+  absl::StatusOr<std::string> path = std::string();
+  const absl::Status thrown = WithoutExceptions([&] {
+    path = writing_.get();
+    return absl::OkStatus();
+  });
+  MILLRACE_RETURN_IF_ERROR(thrown);
+  MILLRACE_RETURN_IF_ERROR(path.status());
+  newest_ = *path;
+  durable_step_ = begun_step_;
+  return absl::OkStatus();
 }
 
 // The weights change only between two steps, so they are those of the last whole one.
 std::string RunSaver::SaveAfterLoss(const collectives::PeerLost& lost) {
   if (lost.rank == communicator_.rank()) return "the others have given this rank up";
   if (session_.job.checkpoint_folder.empty()) return "the job names no checkpoint folder";
-  if (saved_step_ == session_.state.step) {
-    return absl::StrCat("step ", session_.state.step, " is saved: ", newest_);
-  }
-  if (!session_.strategy->has_whole_velocity()) {
+  if (!session_.strategy->has_whole_slots()) {
+    (void)Await();
+    if (durable_step_ == session_.state.step) return Saved();
     return absl::StrCat("nothing saved: a part of the optimizer's state is lost with the rank",
                         LastGood());
   }
   const int saver = guard_.Saver(lost);
   if (communicator_.rank() != saver) return absl::StrCat("rank ", saver, " saves");
-  const absl::Status finite = CheckFinite();
-  const auto velocity = session_.strategy->GatherVelocity();  // whole, so it waits for no rank
-  const absl::StatusOr<std::string> path = finite.ok() ? Write(**velocity) : finite;
-  if (absl::IsAlreadyExists(path.status())) {  // the peer was lost while this step was being saved
+  absl::Status status = Await();
+  if (status.ok() && durable_step_ == session_.state.step) return Saved();
+  status = CheckFinite();
+  const auto slots = session_.strategy->GatherSlots();  // whole, so it waits for no rank
+  if (status.ok()) {
+    begun_step_ = session_.state.step;
+    Begin(**slots);
+    status = Await();
+  }
+  if (absl::IsAlreadyExists(status)) {  // the peer was lost while this step was being saved
     return absl::StrCat("step ", session_.state.step, " is saved");
   }
-  if (!path.ok()) return absl::StrCat("nothing saved: ", path.status().ToString());
-  return absl::StrCat("saved step ", session_.state.step, ": ", *path);
+  if (!status.ok()) return absl::StrCat("nothing saved: ", status.ToString());
+  return absl::StrCat("saved step ", session_.state.step, ": ", newest_);
 }
 
-std::string RunSaver::LastGood() const {
+std::string RunSaver::Saved() const {
+  return absl::StrCat("step ", session_.state.step, " is saved: ", newest_);
+}
+
+std::string RunSaver::LastGood() {
+  (void)Await();
   if (newest_.empty()) return "";
   return absl::StrCat("; the last good checkpoint is ", newest_);
 }

@@ -4,28 +4,23 @@
 
 #include "trainer/loop/session.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
-#include <cerrno>
-#include <cstdlib>
-#include <filesystem>
 #include <set>
-#include <system_error>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/host.h"
-#include "base/local_path.h"
 #include "base/status.h"
-#include "base/unique_fd.h"
 #include "pipeline/pipeline.pb.h"
 #include "pipeline/text_proto.h"
 #include "readers/read_engine.h"
+#include "trainer/job/bad_field.h"
 #include "trainer/loop/evaluate.h"
+#include "trainer/loop/resume.h"
+#include "trainer/optimizer/optimizer.h"
+#include "trainer/optimizer/parameter_groups.h"
 #include "trainer/ranks/agree.h"
 #include "trainer/ranks/waiting.h"
 
@@ -34,21 +29,6 @@ namespace millrace::trainer {
 using collectives::Communicator;
 
 namespace {
-
-// Makes `folder` if it is missing, and makes and removes a file in it.
-absl::Status CheckWritable(const std::string& folder) {
-  MILLRACE_ASSIGN_OR_RETURN(const std::string local, LocalPath(folder));
-  if (local != folder) return absl::InvalidArgumentError(folder + ": give the path of the folder");
-  std::error_code error;
-  std::filesystem::create_directories(folder, error);
-  if (error) return ErrnoStatus(error.value(), "mkdir", folder);
-  std::string probe = folder + "/.probe-XXXXXX";
-  if (!UniqueFd(mkostemp(probe.data(), O_CLOEXEC)).valid()) {
-    return ErrnoStatus(errno, "make a file in", folder);
-  }
-  if (unlink(probe.c_str()) != 0) return ErrnoStatus(errno, "remove", probe);
-  return absl::OkStatus();
-}
 
 // Rows of the global batch that `stage` makes; 0: it makes none, or its buckets' sizes differ.
 uint64_t BatchOf(const pipeline::proto::Stage& stage) {
@@ -88,16 +68,19 @@ class Opener {
 
   absl::Status LoadFiles();
   absl::StatusOr<pipeline::Plan> LoadPlan(const std::string& path, PlanNumbers& numbers);
-  absl::Status MakeVelocity();
+  absl::Status MakeZeroSlots();
   absl::Status MakeWeights();
   absl::Status FindCheckpoint();
-  absl::Status CheckJobIsTheCheckpoints() const;
+  void Warn(const std::string& text) const {
+    if (communicator_.rank() == 0 && options_.warn) options_.warn(text);
+  }
   absl::Status ShareCheckpoint();
   absl::Status CheckPlanIsTheCheckpoints();
   absl::Status BroadcastTensors(TensorSet& tensors);
   absl::Status OpenPipeline();
   absl::Status CheckEvaluation();
   absl::Status MakeSchedule();
+  absl::Status MakeAverage();
   absl::Status OpenStrategy();
   absl::Status MakeBackend();
   absl::Status CheckFilesAgree();
@@ -110,7 +93,7 @@ class Opener {
   const BackendFactory& make_backend_;
   std::set<std::string> used_variables_;
   std::optional<Checkpoint> found_;  // on rank 0, when this training continues one
-  TensorSet velocity_;
+  Slots slots_;                      // the optimizer's, and that of the average
   std::unique_ptr<Session> session_ = std::make_unique<Session>();
 };
 
@@ -118,7 +101,7 @@ absl::StatusOr<std::unique_ptr<Session>> Opener::Open() {
   MILLRACE_RETURN_IF_ERROR(Phase(&Opener::LoadFiles));
   MILLRACE_RETURN_IF_ERROR(Exchange(&Opener::CheckFilesAgree));
   MILLRACE_RETURN_IF_ERROR(Exchange(&Opener::GatherCores));
-  MILLRACE_RETURN_IF_ERROR(Phase(&Opener::MakeVelocity));
+  MILLRACE_RETURN_IF_ERROR(Phase(&Opener::MakeZeroSlots));
   MILLRACE_RETURN_IF_ERROR(Phase(&Opener::MakeWeights));
   MILLRACE_RETURN_IF_ERROR(Phase(&Opener::FindCheckpoint));
   if (options_.resume) {
@@ -129,6 +112,7 @@ absl::StatusOr<std::unique_ptr<Session>> Opener::Open() {
   MILLRACE_RETURN_IF_ERROR(Phase(&Opener::CheckEvaluation));
   MILLRACE_RETURN_IF_ERROR(Phase(&Opener::MakeSchedule));
   MILLRACE_RETURN_IF_ERROR(Exchange(&Opener::CheckStartAgrees));
+  MILLRACE_RETURN_IF_ERROR(Phase(&Opener::MakeAverage));
   MILLRACE_RETURN_IF_ERROR(Exchange(&Opener::OpenStrategy));
   MILLRACE_RETURN_IF_ERROR(Phase(&Opener::MakeBackend));
   return std::move(session_);
@@ -161,6 +145,9 @@ absl::Status Opener::LoadFiles() {
   const JobFile& job = session.job;
   MILLRACE_ASSIGN_OR_RETURN(session.model,
                             LoadModel(job.model_path, options_.variables, used_variables_));
+  if (const auto bad = CheckGroups(job.job.optimizer(), session.model)) {
+    return ErrorAt(job.places, *bad);
+  }
   MILLRACE_ASSIGN_OR_RETURN(session.train_plan, LoadPlan(job.train_path, session.train_numbers));
   if (session.train_numbers.batch == 0) {
     return absl::InvalidArgumentError(
@@ -187,8 +174,10 @@ absl::Status Opener::LoadFiles() {
   return absl::OkStatus();
 }
 
-absl::Status Opener::MakeVelocity() {
-  velocity_ = MakeZeros(session_->model);
+absl::Status Opener::MakeZeroSlots() {
+  const OptimizerSpec& spec = session_->job.job.optimizer();
+  slots_ = MakeSlots(spec, session_->model);
+  if (spec.has_ema()) slots_.push_back({kAverageSlot, MakeZeros(session_->model)});
   return absl::OkStatus();
 }
 
@@ -204,28 +193,18 @@ absl::Status Opener::MakeWeights() {
 absl::Status Opener::FindCheckpoint() {
   const JobFile& job = session_->job;
   if (communicator_.rank() != 0 || job.checkpoint_folder.empty()) return absl::OkStatus();
-  const CheckpointFolder folder(job.checkpoint_folder,
-                                static_cast<int>(job.job.checkpoint().keep()));
-  MILLRACE_ASSIGN_OR_RETURN(const std::string newest, folder.Newest());
-  if (!options_.resume) {
-    if (newest.empty()) return CheckWritable(job.checkpoint_folder);
+  MILLRACE_ASSIGN_OR_RETURN(const std::vector<std::string> paths,
+                            ListCheckpoints(job.checkpoint_folder));
+  if (!options_.resume && !paths.empty()) {
     return absl::AlreadyExistsError(absl::StrCat(
-        newest, ": a checkpoint of this job exists; continue it with --resume, or remove it"));
+        paths[0], ": a checkpoint of this job exists; continue it with --resume, or remove it"));
   }
-  if (newest.empty()) {
-    return absl::NotFoundError(
-        absl::StrCat(job.checkpoint_folder, ": there is no checkpoint to resume"));
+  if (options_.resume) {
+    const Resumption resumption = {options_.job_path, job, session_->model, options_.force,
+                                   options_.warn};
+    MILLRACE_ASSIGN_OR_RETURN(found_, LoadNewest(resumption, paths, slots_));
   }
-  MILLRACE_ASSIGN_OR_RETURN(found_, LoadCheckpoint(newest, session_->model));
-  MILLRACE_RETURN_IF_ERROR(CheckJobIsTheCheckpoints());
   return CheckWritable(job.checkpoint_folder);
-}
-
-absl::Status Opener::CheckJobIsTheCheckpoints() const {
-  if (found_->state.job == session_->job.weights_text) return absl::OkStatus();
-  return absl::FailedPreconditionError(
-      absl::StrCat(found_->path, ": the checkpoint is of another job than ", options_.job_path,
-                   ": ", CompareJobs(found_->state.job, session_->job.weights_text)));
 }
 
 absl::Status Opener::ShareCheckpoint() {
@@ -234,38 +213,43 @@ absl::Status Opener::ShareCheckpoint() {
     session_->resumed_from = found_->path;
     session_->weights = std::move(found_->weights);
     session_->buffers = std::move(found_->buffers);
-    velocity_ = std::move(found_->velocity);
     loaded = std::move(found_->state);
   }
-  std::array<int64_t, 5> numbers = {
-      static_cast<int64_t>(loaded.step), static_cast<int64_t>(loaded.epoch),
-      static_cast<int64_t>(loaded.plan_fingerprint), static_cast<int64_t>(loaded.data_fingerprint),
-      static_cast<int64_t>(loaded.global_batch)};
-  MILLRACE_RETURN_IF_ERROR(communicator_.Broadcast({numbers.data(), DType::kI64, Shape{5}}, 0));
+  uint64_t* const numbers[] = {&loaded.step,
+                               &loaded.updates,
+                               &loaded.epoch,
+                               &loaded.plan_fingerprint,
+                               &loaded.data_fingerprint,
+                               &loaded.global_batch};
+  for (uint64_t* const number : numbers) {
+    MILLRACE_RETURN_IF_ERROR(communicator_.Broadcast({number, DType::kI64, Shape{1}}, 0));
+  }
   MILLRACE_RETURN_IF_ERROR(BroadcastText(communicator_, loaded.resume_token));
   MILLRACE_RETURN_IF_ERROR(BroadcastText(communicator_, session_->resumed_from));
   MILLRACE_RETURN_IF_ERROR(BroadcastTensors(session_->weights));
   MILLRACE_RETURN_IF_ERROR(BroadcastTensors(session_->buffers));
-  MILLRACE_RETURN_IF_ERROR(BroadcastTensors(velocity_));
-  loaded.step = static_cast<uint64_t>(numbers[0]);
-  loaded.epoch = static_cast<uint64_t>(numbers[1]);
-  loaded.plan_fingerprint = static_cast<uint64_t>(numbers[2]);
-  loaded.data_fingerprint = static_cast<uint64_t>(numbers[3]);
-  loaded.global_batch = static_cast<uint64_t>(numbers[4]);
+  for (Slot& slot : slots_) MILLRACE_RETURN_IF_ERROR(BroadcastTensors(slot.tensors));
   loaded.model_fingerprint = session_->state.model_fingerprint;
-  loaded.job = session_->state.job;  // equal, as was checked
+  loaded.job = session_->state.job;
   session_->state = std::move(loaded);
   return absl::OkStatus();
 }
 
 absl::Status Opener::CheckPlanIsTheCheckpoints() {
   const uint64_t fingerprint = session_->train_plan->Fingerprint();
-  if (session_->state.plan_fingerprint == fingerprint) return absl::OkStatus();
-  return absl::FailedPreconditionError(absl::StrFormat(
+  TrainState& state = session_->state;
+  if (state.plan_fingerprint == fingerprint) return absl::OkStatus();
+  const std::string difference = absl::StrFormat(
       "%s: the checkpoint is of another training plan (fingerprint %016x, global batch %d) than "
       "%s (fingerprint %016x)",
-      session_->resumed_from, session_->state.plan_fingerprint, session_->state.global_batch,
-      session_->job.train_path, fingerprint));
+      session_->resumed_from, state.plan_fingerprint, state.global_batch, session_->job.train_path,
+      fingerprint);
+  if (!options_.force) return absl::FailedPreconditionError(difference);
+  Warn(
+      absl::StrCat(difference, ": resuming by force, at step ", state.step, " and the same batch"));
+  state.plan_fingerprint = fingerprint;
+  state.global_batch = session_->train_numbers.batch;
+  return absl::OkStatus();
 }
 
 absl::Status Opener::BroadcastTensors(TensorSet& tensors) {
@@ -294,6 +278,7 @@ absl::Status Opener::OpenPipeline() {
   open.world = communicator_.size();
   open.resume_token = session.state.resume_token;
   open.resume_file = session.resumed_from;
+  open.force_resume = options_.force;
   session.quarantine_file = options_.quarantine_file;
   session.warn = options_.warn;
   open.quarantine_file = options_.quarantine_file;
@@ -305,7 +290,7 @@ absl::Status Opener::OpenPipeline() {
   MILLRACE_RETURN_IF_ERROR(
       Annotate(CheckFields(session.model, session.train->schema()), session.job.train_path));
   const uint64_t data = session.train->data_fingerprint();
-  if (options_.resume && session.state.data_fingerprint != data) {
+  if (options_.resume && !options_.force && session.state.data_fingerprint != data) {
     return absl::FailedPreconditionError(
         absl::StrCat(session.resumed_from, ": the checkpoint is of other data"));
   }
@@ -329,11 +314,9 @@ absl::Status Opener::CheckEvaluation() {
 absl::Status Opener::MakeSchedule() {
   Session& session = *session_;
   const StepPlan& steps = session.steps;
-  absl::StatusOr<Schedule> schedule =
+  session.schedule =
       Schedule::Make(session.job.job.optimizer(), session.state.global_batch * steps.accumulate,
                      steps.steps_per_epoch, steps.total_steps);
-  if (!schedule.ok()) return Annotate(schedule.status(), options_.job_path);
-  session.schedule = *std::move(schedule);
   return absl::OkStatus();
 }
 
@@ -342,10 +325,11 @@ absl::Status Opener::CheckFilesAgree() {
   MILLRACE_RETURN_IF_ERROR(CheckSameText(communicator_, "the job", session.job.text, CompareJobs));
   MILLRACE_RETURN_IF_ERROR(
       CheckSameText(communicator_, "the model", session.model.ToText(), FirstDifferentLine));
-  const std::array<Setting, 3> settings = {
+  const std::array<Setting, 4> settings = {
       {{"the training plan", session.state.plan_fingerprint},
        {"the evaluation plan", session.eval_plan ? session.eval_plan->Fingerprint() : 0},
-       {"resume", options_.resume ? 1u : 0u}}};
+       {"resume", options_.resume ? 1u : 0u},
+       {"force", options_.force ? 1u : 0u}}};
   return CheckSameSettings(communicator_, settings);
 }
 
@@ -367,6 +351,17 @@ absl::Status Opener::GatherCores() {
   return absl::OkStatus();
 }
 
+absl::Status Opener::MakeAverage() {
+  Session& session = *session_;
+  const OptimizerSpec& spec = session.job.job.optimizer();
+  if (!spec.has_ema()) return absl::OkStatus();
+  TensorSet loaded = std::move(slots_.back().tensors);
+  slots_.pop_back();
+  session.average.emplace(spec.ema().decay(), spec.ema().warmup(),
+                          options_.resume ? std::move(loaded) : session.weights);
+  return absl::OkStatus();
+}
+
 absl::Status Opener::OpenStrategy() {
   Session& session = *session_;
   StrategyOptions options;
@@ -376,7 +371,7 @@ absl::Status Opener::OpenStrategy() {
   options.compute_threads = session.cores.compute;
   options.progress = &progress_;
   absl::StatusOr<std::unique_ptr<Strategy>> strategy =
-      MakeStrategy(communicator_, session.model, session.job.job, std::move(velocity_), options);
+      MakeStrategy(communicator_, session.model, session.job.job, std::move(slots_), options);
   if (!strategy.ok()) return Annotate(strategy.status(), options_.job_path);
   session.strategy = *std::move(strategy);
   return absl::OkStatus();

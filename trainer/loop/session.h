@@ -11,6 +11,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "base/atomic_file.h"
 #include "base/context.h"
 #include "collectives/communicator.h"
 #include "collectives/progress.h"
@@ -22,6 +23,7 @@
 #include "trainer/model/model.h"
 #include "trainer/model/parameters.h"
 #include "trainer/optimizer/schedule.h"
+#include "trainer/optimizer/weight_average.h"
 #include "trainer/strategy/strategy.h"
 #include "trainer/train.h"
 
@@ -50,6 +52,7 @@ struct Session {
   std::shared_ptr<Context> context;
   std::string quarantine_file;                      // quarantine of both pipelines
   std::function<void(std::string_view line)> warn;  // TrainOptions'
+  WriteFunction write_checkpoint;                   // TrainParts'
   std::unique_ptr<pipeline::Pipeline> train;
   StepPlan steps;
 
@@ -58,6 +61,7 @@ struct Session {
   TensorSet weights;
   TensorSet buffers;
   std::optional<Schedule> schedule;
+  std::optional<WeightAverage> average;  // nullopt: none
   std::unique_ptr<Strategy> strategy;
   std::unique_ptr<Backend> backend;
 };

@@ -61,6 +61,23 @@ struct RunningStep {
   std::string bad_layer;  // the first with values that are not finite, if the loss is not
 };
 
+// While it lives, the session's weights have the values of their average, if there is one, and the
+// average has theirs. The backend knows the memory of the weights, so values move, not memory.
+class Averaged {
+ public:
+  explicit Averaged(Session& session) : session_(session) { Swap(); }
+  ~Averaged() { Swap(); }
+  Averaged(const Averaged&) = delete;
+  Averaged& operator=(const Averaged&) = delete;
+
+ private:
+  void Swap() {
+    if (session_.average) session_.average->SwapWith(session_.weights);
+  }
+
+  Session& session_;
+};
+
 class Loop {
  public:
   Loop(const TrainOptions& options, Communicator& communicator, Guard& guard, Session& session)
@@ -124,6 +141,7 @@ absl::StatusOr<TrainOutcome> Loop::Run() {
   }
   if (finished_before && session_.eval_plan) MILLRACE_RETURN_IF_ERROR(EvaluateNow());
   MILLRACE_RETURN_IF_ERROR(saver_.Save(place_));
+  MILLRACE_RETURN_IF_ERROR(saver_.Finish(place_));
   MILLRACE_RETURN_IF_ERROR(Finish());
   return outcome_;
 }
@@ -249,12 +267,17 @@ absl::Status Loop::Update(size_t i) {
   under_way_.pop_front();
   MILLRACE_RETURN_IF_ERROR(AverageStatistics(step));
   guard_.progress().Enter(number, -1, Phase::kUpdating);
-  MILLRACE_ASSIGN_OR_RETURN(
-      const collectives::StepOutcome outcome,
-      session_.strategy->Apply(i, number, session_.schedule->RateAt(state.step), session_.weights));
+  const UpdateStep update = {number, state.updates + 1, session_.schedule->RateAt(state.step)};
+  MILLRACE_ASSIGN_OR_RETURN(const collectives::StepOutcome outcome,
+                            session_.strategy->Apply(i, update, session_.weights));
   if (!outcome.skip) step.statistics.Update(session_.model, session_.buffers);
   state.resume_token = std::move(step.resume_token);
   ++state.step;
+  state.test_accuracy.reset();
+  if (!outcome.skip) {
+    ++state.updates;
+    if (session_.average) session_.average->Add(state.updates, session_.weights);
+  }
   if (state.step % session_.steps.steps_per_epoch == 0) ++state.epoch;
   step.counted.seconds += SecondsSince(start);
   log_.AddStep(step.counted, outcome);
@@ -334,9 +357,11 @@ absl::Status Loop::Log() {
 }
 
 absl::Status Loop::EvaluateNow() {
+  const Averaged averaged(session_);
   MILLRACE_ASSIGN_OR_RETURN(const Evaluation evaluation,
                             Evaluate(session_, communicator_, guard_.progress(), place_));
   outcome_.test_accuracy = evaluation.accuracy();
+  session_.state.test_accuracy = evaluation.accuracy();
   log_.PrintEvaluation(evaluation);
   return absl::OkStatus();
 }
@@ -394,6 +419,7 @@ absl::StatusOr<TrainOutcome> Run(const TrainParts& parts, const TrainOptions& op
   auto session = OpenSession(options, communicator, guard.progress(), parts.make_backend);
   if (!session.ok()) return guard.Explain(session.status());
   held.session = *std::move(session);
+  held.session->write_checkpoint = parts.write_checkpoint;
   Loop loop(options, communicator, guard, *held.session);
   TrainOutcome outcome;
   absl::Status status = WithoutExceptions([&] {

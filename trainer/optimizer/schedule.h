@@ -2,23 +2,22 @@
 #define MILLRACE_TRAINER_OPTIMIZER_SCHEDULE_H_
 
 #include <cstdint>
+#include <memory>
 #include <string>
-#include <vector>
 
-#include "absl/status/statusor.h"
+#include "trainer/optimizer/rate_curve.h"
 
 namespace millrace::trainer {
 
-class Optimizer;  // job.proto
+class OptimizerSpec;  // job.proto
 
 // The learning rate as a pure function of the step. Immutable.
 class Schedule {
  public:
   // Works the rate out for a job of `total_steps` steps with `steps_per_epoch` of them per epoch
-  // and `global_batch` samples per step.
-  //   INVALID_ARGUMENT  a number is out of range; the text names the field
-  static absl::StatusOr<Schedule> Make(const Optimizer& optimizer, uint64_t global_batch,
-                                       uint64_t steps_per_epoch, uint64_t total_steps);
+  // and `global_batch` samples per step. `optimizer` is checked (trainer/job/optimizer_fields.h).
+  static Schedule Make(const OptimizerSpec& optimizer, uint64_t global_batch,
+                       uint64_t steps_per_epoch, uint64_t total_steps);
 
   // The rate of step `step`, from 0.
   double RateAt(uint64_t step) const;
@@ -29,16 +28,10 @@ class Schedule {
   std::string Describe() const;
 
  private:
-  enum class Decay { kNone, kCosine, kStep };
-
   double full_rate_ = 0;
   double warmup_start_ = 0;
   uint64_t warmup_steps_ = 0;
-  uint64_t total_steps_ = 0;
-  Decay decay_ = Decay::kNone;
-  double end_rate_ = 0;
-  double factor_ = 1;
-  std::vector<uint64_t> drops_;  // the steps at which the rate is multiplied by factor_
+  std::shared_ptr<const RateCurve> curve_;
 };
 
 }  // namespace millrace::trainer

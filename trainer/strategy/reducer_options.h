@@ -9,7 +9,7 @@
 #include "collectives/stale_reducer.h"
 #include "trainer/job/job.pb.h"
 #include "trainer/model/model.h"
-#include "trainer/optimizer/sgd.h"
+#include "trainer/optimizer/slots.h"
 
 // The parameters of a model and the options of a job as a reducer takes them.
 

@@ -22,18 +22,17 @@ void ShardedStrategy::SetRows(int64_t rows) {
   SynchronousStrategy::SetRows(rows);
 }
 
-absl::StatusOr<collectives::StepOutcome> ShardedStrategy::Apply(size_t i, int64_t step, double rate,
+absl::StatusOr<collectives::StepOutcome> ShardedStrategy::Apply(size_t i, const UpdateStep& update,
                                                                 TensorSet& weights) {
   MILLRACE_ASSIGN_OR_RETURN(const collectives::StepOutcome outcome,
-                            SynchronousStrategy::Apply(i, step, rate, weights));
-  if (!outcome.skip) MILLRACE_RETURN_IF_ERROR(GatherWeights(step, weights));
+                            SynchronousStrategy::Apply(i, update, weights));
+  if (!outcome.skip) MILLRACE_RETURN_IF_ERROR(GatherWeights(update.step, weights));
   return outcome;
 }
 
 absl::Status ShardedStrategy::GatherWeights(int64_t step, TensorSet& weights) {
   for (const Piece& piece : update_.pieces()) {
-    const auto own =
-        std::span(weights[piece.parameter]).subspan(piece.begin, piece.end - piece.begin);
+    const auto own = std::span(weights[piece.parameter]).subspan(piece.begin, piece.size());
     std::ranges::copy(own, GradientOf(piece.parameter).subspan(piece.begin).begin());
   }
   const double gathered_before = reducer_->counters().gather_seconds;
@@ -50,19 +49,27 @@ absl::Status ShardedStrategy::GatherWeights(int64_t step, TensorSet& weights) {
 
 // Other ranks write to this rank's copy of the buckets as soon as they gather, so all ranks must be
 // done with their copies before: they wait for each other in AgreeOnStatus.
-absl::StatusOr<const TensorSet*> ShardedStrategy::GatherVelocity() {
+absl::StatusOr<TensorSet> ShardedStrategy::GatherSlot(size_t s) {
   MILLRACE_RETURN_IF_ERROR(AgreeOnStatus(communicator_, absl::OkStatus()));
   for (size_t p = 0; p < update_.pieces().size(); ++p) {
     const Piece& piece = update_.pieces()[p];
-    std::ranges::copy(update_.velocity()[p],
+    std::ranges::copy(update_.slots()[s].tensors[p],
                       GradientOf(piece.parameter).subspan(piece.begin).begin());
   }
   MILLRACE_RETURN_IF_ERROR(reducer_->GatherShards());
-  if (communicator_.rank() == 0 && gathered_.empty()) {
-    for (size_t i = 0; i < model_.parameters.size(); ++i) {
-      const std::span<float> whole = GradientOf(i);
-      gathered_.emplace_back(whole.begin(), whole.end());
-    }
+  TensorSet whole;
+  for (size_t i = 0; communicator_.rank() == 0 && i < model_.parameters.size(); ++i) {
+    const std::span<float> gathered = GradientOf(i);
+    whole.emplace_back(gathered.begin(), gathered.end());
+  }
+  return whole;
+}
+
+absl::StatusOr<const Slots*> ShardedStrategy::GatherSlots() {
+  gathered_.clear();
+  for (size_t s = 0; s < update_.slots().size(); ++s) {
+    MILLRACE_ASSIGN_OR_RETURN(TensorSet whole, GatherSlot(s));
+    gathered_.push_back({update_.slots()[s].name, std::move(whole)});
   }
   return &gathered_;
 }

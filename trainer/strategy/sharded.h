@@ -9,9 +9,9 @@
 
 namespace millrace::trainer {
 
-// Each rank updates only its shards of the weights, and has only their momentum (ZeRO-1). New
-// weights are gathered through the buckets' memory. So is the momentum before it is saved: a
-// checkpoint is whole, and any number of ranks can continue it.
+// Each rank updates only its shards of the weights, and has the optimizer's state of these alone
+// (ZeRO-1). New weights are gathered through the buckets' memory. So is the state before it is
+// saved: a checkpoint is whole, and any number of ranks can continue it.
 class ShardedStrategy final : public SynchronousStrategy {
  public:
   // `communicator`, `model` and `progress` (null: none) must outlive it; `update` is of this rank's
@@ -21,20 +21,22 @@ class ShardedStrategy final : public SynchronousStrategy {
                   collectives::Progress* progress);
 
   void SetRows(int64_t rows) override;
-  absl::StatusOr<collectives::StepOutcome> Apply(size_t i, int64_t step, double rate,
+  absl::StatusOr<collectives::StepOutcome> Apply(size_t i, const UpdateStep& update,
                                                  TensorSet& weights) override;
-  absl::StatusOr<const TensorSet*> GatherVelocity() override;
-  bool has_whole_velocity() const override { return false; }
+  absl::StatusOr<const Slots*> GatherSlots() override;
+  bool has_whole_slots() const override { return false; }
   collectives::ReducerCounters counters() const override;
 
  private:
   // Gives all ranks the weights that each has updated.
   absl::Status GatherWeights(int64_t step, TensorSet& weights);
+  // Returns the whole tensors of slot `s` on rank 0, nothing on other ranks.
+  absl::StatusOr<TensorSet> GatherSlot(size_t s);
 
   collectives::Communicator& communicator_;
   collectives::Progress* const progress_;
   double gather_seconds_ = 0;  // time to gather new weights
-  TensorSet gathered_;         // the momentum of all ranks, on rank 0 until the next step
+  Slots gathered_;             // the state of all ranks, on rank 0 until the next step
 };
 
 }  // namespace millrace::trainer

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/status.h"
 #include "trainer/strategy/reducer_options.h"
 
 namespace millrace::trainer {
@@ -30,11 +31,11 @@ absl::Status StaleStrategy::Finish() { return reducer_->Finish(); }
 
 void StaleStrategy::Leave(const absl::Status& why) { reducer_->Leave(why); }
 
-absl::StatusOr<collectives::StepOutcome> StaleStrategy::Apply(size_t i, int64_t step, double rate,
+absl::StatusOr<collectives::StepOutcome> StaleStrategy::Apply(size_t i, const UpdateStep& update,
                                                               TensorSet& weights) {
   collectives::GradientReducer& sums = *reducer_->ready()[i];
   const collectives::StepOutcome outcome = sums.outcome();
-  if (!outcome.skip) update_.Apply(sums, step, rate, weights);
+  if (!outcome.skip) MILLRACE_RETURN_IF_ERROR(update_.Apply(sums, update, weights));
   return outcome;
 }
 

@@ -2,7 +2,7 @@
 //   synchronous  backward writes into the reducer's buckets; every rank updates all weights with
 //                the same sums
 //   sharded      the same, but each rank updates only the shards that it has the sums of, and has
-//                momentum only for these
+//                the optimizer's state only for these
 //   stale        sums come some steps late, so that no step waits for its own
 
 #include "trainer/strategy/strategy.h"
@@ -12,7 +12,7 @@
 
 #include "base/status.h"
 #include "collectives/stale_reducer.h"
-#include "trainer/optimizer/sgd.h"
+#include "trainer/optimizer/optimizer.h"
 #include "trainer/strategy/reducer_options.h"
 #include "trainer/strategy/sharded.h"
 #include "trainer/strategy/stale.h"
@@ -37,29 +37,30 @@ absl::Status Strategy::FinishEmptyBatch() {
 
 absl::StatusOr<std::unique_ptr<Strategy>> MakeStrategy(Communicator& communicator,
                                                        const Model& model, const Job& job,
-                                                       TensorSet velocity,
+                                                       Slots slots,
                                                        const StrategyOptions& options) {
   const Reduction& reduction = job.reduction();
   collectives::ReducerOptions reducer_options = ReducerOptionsOf(reduction);
   reducer_options.progress = options.progress;
   reducer_options.first_step = static_cast<int64_t>(options.first_step);
   reducer_options.compute_threads = options.compute_threads;
+  const bool is_sharded = reduction.shard_optimizer();
   const auto make_update = [&](std::vector<Piece> pieces) {
-    return WeightUpdate::Make(communicator, model, job.optimizer(), std::move(velocity),
-                              std::move(pieces), options.progress);
+    return WeightUpdate(model,
+                        Optimizer(job.optimizer(), model, std::move(slots), std::move(pieces)),
+                        options.progress, is_sharded ? &communicator : nullptr);
   };
   if (reduction.stale_steps() > 0) {
     MILLRACE_ASSIGN_OR_RETURN(
         auto reducer, StaleReducer::Make(communicator, GradientSpecsOf(model), reducer_options,
                                          StaleOptionsOf(reduction, options.steps)));
-    MILLRACE_ASSIGN_OR_RETURN(WeightUpdate update, make_update(WholeParameters(model)));
-    return std::make_unique<StaleStrategy>(model, std::move(reducer), std::move(update));
+    return std::make_unique<StaleStrategy>(model, std::move(reducer),
+                                           make_update(WholeParameters(model)));
   }
   MILLRACE_ASSIGN_OR_RETURN(
       auto reducer, GradientReducer::Make(communicator, GradientSpecsOf(model), reducer_options));
-  const bool is_sharded = reduction.shard_optimizer();
-  MILLRACE_ASSIGN_OR_RETURN(WeightUpdate update, make_update(is_sharded ? OwnPieces(model, *reducer)
-                                                                        : WholeParameters(model)));
+  WeightUpdate update =
+      make_update(is_sharded ? OwnPieces(model, *reducer) : WholeParameters(model));
   if (!is_sharded) {
     return std::make_unique<SynchronousStrategy>(model, std::move(reducer), std::move(update));
   }

@@ -17,6 +17,7 @@
 #include "trainer/job/job.pb.h"
 #include "trainer/model/model.h"
 #include "trainer/model/parameters.h"
+#include "trainer/optimizer/optimizer.h"
 
 namespace millrace::trainer {
 
@@ -48,23 +49,22 @@ class Strategy {
   // The number of steps whose sums came with the last Finish: 0 after a batch that does not end its
   // step; 0, 1 or several if sums come late.
   virtual size_t num_ready() const = 0;
-  // Updates `weights` by the sums of the `i`th of these steps, the oldest first, unless all ranks
-  // skip it; `step` is its number in the training, `rate` its learning rate. Returns the step's
-  // outcome, the same on all ranks. May be collective.
+  // Makes `update` of `weights` by the sums of the `i`th of these steps, the oldest first, unless
+  // all ranks skip it. Returns the step's outcome, the same on all ranks. May be collective.
   //   UNAVAILABLE, DEADLINE_EXCEEDED  as Finish
-  virtual absl::StatusOr<collectives::StepOutcome> Apply(size_t i, int64_t step, double rate,
+  virtual absl::StatusOr<collectives::StepOutcome> Apply(size_t i, const UpdateStep& update,
                                                          TensorSet& weights) = 0;
 
-  // Returns the optimizer's state of all parameters on rank 0; other ranks may get an empty set.
+  // Returns the optimizer's state of all parameters on rank 0; other ranks may get empty slots.
   // Called between two steps; the state lives until the next one. Collective unless
-  // has_whole_velocity().
-  virtual absl::StatusOr<const TensorSet*> GatherVelocity() = 0;
+  // has_whole_slots().
+  virtual absl::StatusOr<const Slots*> GatherSlots() = 0;
   // True if every rank has the whole state of the optimizer without the others.
-  virtual bool has_whole_velocity() const = 0;
+  virtual bool has_whole_slots() const = 0;
 
   // A line for the start-up table: "3 buckets: 1.0 MiB, 25.0 MiB, 12.4 MiB; ...".
   virtual std::string Summary() const = 0;
-  // The cost of all steps whose sums have come, without that of GatherVelocity.
+  // The cost of all steps whose sums have come, without that of GatherSlots.
   virtual collectives::ReducerCounters counters() const = 0;
 };
 
@@ -76,16 +76,14 @@ struct StrategyOptions {
 };
 
 // Makes the strategy that the `reduction` of `job`, with its defaults filled in, asks for.
-// `velocity`, of all parameters, is zeros or a checkpoint's. `communicator` and `model` must
-// outlive the strategy. Collective.
-//   INVALID_ARGUMENT, RESOURCE_EXHAUSTED  an option of the optimizer or the reducer is bad, or
-//                                         there is no memory, on any rank: all ranks return it
-//                                         (IsAgreed)
+// `slots`, of all parameters, are zeros or a checkpoint's. `communicator` and `model` must outlive
+// the strategy. Collective.
+//   INVALID_ARGUMENT, RESOURCE_EXHAUSTED  an option of the reducer is bad, or there is no memory,
+//                                         on any rank: all ranks return it (IsAgreed)
 //   other                                 a collective call failed
 absl::StatusOr<std::unique_ptr<Strategy>> MakeStrategy(collectives::Communicator& communicator,
                                                        const Model& model, const Job& job,
-                                                       TensorSet velocity,
-                                                       const StrategyOptions& options);
+                                                       Slots slots, const StrategyOptions& options);
 
 }  // namespace millrace::trainer
 

@@ -36,11 +36,11 @@ absl::Status SynchronousStrategy::Finish() {
 
 void SynchronousStrategy::Leave(const absl::Status& why) { reducer_->Leave(why); }
 
-absl::StatusOr<collectives::StepOutcome> SynchronousStrategy::Apply(size_t /*i*/, int64_t step,
-                                                                    double rate,
+absl::StatusOr<collectives::StepOutcome> SynchronousStrategy::Apply(size_t /*i*/,
+                                                                    const UpdateStep& update,
                                                                     TensorSet& weights) {
   const collectives::StepOutcome outcome = reducer_->outcome();
-  if (!outcome.skip) update_.Apply(*reducer_, step, rate, weights);
+  if (!outcome.skip) MILLRACE_RETURN_IF_ERROR(update_.Apply(*reducer_, update, weights));
   return outcome;
 }
 

@@ -25,10 +25,10 @@ class SynchronousStrategy : public Strategy {
   absl::Status Finish() override;
   void Leave(const absl::Status& why) override;
   size_t num_ready() const override { return is_finished_ && reducer_->outcome().complete ? 1 : 0; }
-  absl::StatusOr<collectives::StepOutcome> Apply(size_t i, int64_t step, double rate,
+  absl::StatusOr<collectives::StepOutcome> Apply(size_t i, const UpdateStep& update,
                                                  TensorSet& weights) override;
-  absl::StatusOr<const TensorSet*> GatherVelocity() override { return &update_.velocity(); }
-  bool has_whole_velocity() const override { return true; }
+  absl::StatusOr<const Slots*> GatherSlots() override { return &update_.slots(); }
+  bool has_whole_slots() const override { return true; }
   std::string Summary() const override { return reducer_->Summary(); }
   collectives::ReducerCounters counters() const override { return reducer_->counters(); }
 

@@ -1,18 +1,19 @@
 #ifndef MILLRACE_TRAINER_STRATEGY_WEIGHT_UPDATE_H_
 #define MILLRACE_TRAINER_STRATEGY_WEIGHT_UPDATE_H_
 
+#include <cstddef>
 #include <cstdint>
+#include <span>
 #include <utility>
 #include <vector>
 
-#include "absl/status/statusor.h"
+#include "absl/status/status.h"
 #include "collectives/communicator.h"
 #include "collectives/gradient_reducer.h"
 #include "collectives/progress.h"
-#include "trainer/job/job.pb.h"
 #include "trainer/model/model.h"
 #include "trainer/model/parameters.h"
-#include "trainer/optimizer/sgd.h"
+#include "trainer/optimizer/optimizer.h"
 
 namespace millrace::trainer {
 
@@ -20,28 +21,35 @@ namespace millrace::trainer {
 // the progress. Thread-compatible.
 class WeightUpdate {
  public:
-  // Updates only `pieces`. `velocity` is of all parameters; `model` and `progress` (null: none)
-  // must outlive it. Collective: if the options of the optimizer are bad on one rank, all ranks
-  // return that error (IsAgreed).
-  static absl::StatusOr<WeightUpdate> Make(collectives::Communicator& communicator,
-                                           const Model& model, const Optimizer& optimizer,
-                                           TensorSet velocity, std::vector<Piece> pieces,
-                                           collectives::Progress* progress);
+  // `model` and `progress` (null: none) must outlive it. If the optimizer's pieces are those of
+  // this rank alone, `communicator` is the one of all ranks, and outlives it; null: whole
+  // parameters.
+  WeightUpdate(const Model& model, Optimizer optimizer, collectives::Progress* progress,
+               collectives::Communicator* communicator)
+      : model_(&model),
+        optimizer_(std::move(optimizer)),
+        progress_(progress),
+        communicator_(communicator) {}
 
-  // Updates the pieces of `weights` by the sums of step `step`.
-  void Apply(collectives::GradientReducer& sums, int64_t step, double rate, TensorSet& weights);
+  // Makes `update` of the optimizer's pieces of `weights`, by `sums`. Collective if there is a
+  // communicator.
+  absl::Status Apply(collectives::GradientReducer& sums, const UpdateStep& update,
+                     TensorSet& weights);
 
-  const std::vector<Piece>& pieces() const { return sgd_.pieces(); }
-  // The momentum, by piece.
-  const TensorSet& velocity() const { return sgd_.velocity(); }
+  const std::vector<Piece>& pieces() const { return optimizer_.pieces(); }
+  // The optimizer's state, by piece.
+  const Slots& slots() const { return optimizer_.slots(); }
 
  private:
-  WeightUpdate(const Model& model, Sgd sgd, collectives::Progress* progress)
-      : model_(&model), sgd_(std::move(sgd)), progress_(progress) {}
+  // The sums of piece `p`, and its weights.
+  std::span<const float> SumsOf(collectives::GradientReducer& sums, size_t p) const;
+  std::span<float> WeightsOf(TensorSet& weights, size_t p) const;
+  absl::Status FindNorms(collectives::GradientReducer& sums, int64_t step, TensorSet& weights);
 
   const Model* model_;
-  Sgd sgd_;
+  Optimizer optimizer_;
   collectives::Progress* progress_;
+  collectives::Communicator* communicator_;
 };
 
 }  // namespace millrace::trainer

@@ -45,8 +45,10 @@ class CheckpointTest : public ::testing::Test {
           layer { name: "out" fully_connected { outputs: 2 } }
           layer { softmax_cross_entropy {} })")),
         weights_(MakeInitialWeights(model_, 5)),
-        velocity_(MakeInitialWeights(model_, 6)) {
+        slots_({{"momentum", MakeInitialWeights(model_, 6)}}),
+        others_({{"momentum", weights_}}) {
     state_.step = 1234;
+    state_.updates = 1230;
     state_.epoch = 3;
     state_.resume_token = std::string("token\0\xff", 7);
     state_.model_fingerprint = model_.Fingerprint();
@@ -57,7 +59,7 @@ class CheckpointTest : public ::testing::Test {
 
   std::string Save(uint64_t step, int keep = 100) {
     state_.step = step;
-    auto path = CheckpointFolder(folder_, keep).Save(model_, state_, weights_, velocity_);
+    auto path = CheckpointFolder(folder_, {keep}).Save(model_, state_, weights_, slots_);
     EXPECT_TRUE(path.ok()) << path.status();
     return path.ok() ? *path : "";
   }
@@ -72,7 +74,8 @@ class CheckpointTest : public ::testing::Test {
 
   const Model model_;
   const TensorSet weights_;
-  const TensorSet velocity_;
+  const Slots slots_;
+  const Slots others_;
   TrainState state_;
   const TempFolder scratch_;
   const std::string folder_ = scratch_ / "checkpoints";  // not made yet
@@ -81,11 +84,45 @@ class CheckpointTest : public ::testing::Test {
 TEST_F(CheckpointTest, RoundTripKeepsEveryBit) {
   const std::string path = Save(1234);
   EXPECT_EQ(fs::path(path).filename(), "checkpoint-00001234.safetensors");
-  const auto loaded = LoadCheckpoint(path, model_);
+  auto loaded = LoadCheckpoint(path, model_);
   ASSERT_TRUE(loaded.ok()) << loaded.status();
   EXPECT_EQ(loaded->state, state_);
   EXPECT_EQ(loaded->weights, weights_);
-  EXPECT_EQ(loaded->velocity, velocity_);
+  const auto momentum = TakeSlot("momentum", model_, *loaded);
+  ASSERT_TRUE(momentum.ok()) << momentum.status();
+  EXPECT_EQ(*momentum, slots_[0].tensors);
+  EXPECT_TRUE(loaded->others.empty());
+}
+
+TEST_F(CheckpointTest, WithoutANumberOfUpdatesEveryStepWasOne) {
+  const std::string path = Save(7);
+  auto file = ReadSafetensors(path);
+  ASSERT_TRUE(file.ok());
+  ASSERT_EQ(file->metadata.erase("updates"), 1u);
+  std::vector<TensorRef> tensors;
+  for (const auto& [name, tensor] : file->tensors) {
+    tensors.push_back({name, tensor.shape, tensor.data});
+  }
+  ASSERT_TRUE(WriteSafetensors(path, file->metadata, tensors).ok());
+  const auto loaded = LoadCheckpoint(path, model_);
+  ASSERT_TRUE(loaded.ok()) << loaded.status();
+  EXPECT_EQ(loaded->state.updates, 7u);
+}
+
+TEST_F(CheckpointTest, SlotsAreFoundByTheirNames) {
+  state_.step = 1;
+  const Slots slots = {{"m", slots_[0].tensors}, {"v", weights_}};
+  const auto path = CheckpointFolder(folder_, {3}).Save(model_, state_, weights_, slots);
+  ASSERT_TRUE(path.ok()) << path.status();
+  auto loaded = LoadCheckpoint(*path, model_);
+  ASSERT_TRUE(loaded.ok()) << loaded.status();
+  const auto v = TakeSlot("v", model_, *loaded);
+  ASSERT_TRUE(v.ok()) << v.status();
+  EXPECT_EQ(*v, weights_);
+  EXPECT_MESSAGE(TakeSlot("momentum", model_, *loaded).status(), absl::StatusCode::kNotFound);
+  const auto m = TakeSlot("m", model_, *loaded);
+  ASSERT_TRUE(m.ok()) << m.status();
+  EXPECT_EQ(*m, slots_[0].tensors);
 }
 
 TEST_F(CheckpointTest, FileIsSafetensorsByTheSpecification) {
@@ -197,6 +234,31 @@ TEST_F(CheckpointTest, OnlyTheNewestAreKeptAndOtherFilesStay) {
                           "checkpoint-best.safetensors", "notes.txt"));
 }
 
+TEST_F(CheckpointTest, TheBestAreKeptBesideTheNewest) {
+  const auto save = [this](uint64_t step, std::optional<double> accuracy) {
+    state_.step = step;
+    state_.test_accuracy = accuracy;
+    const CheckpointFolder folder(folder_, {.newest = 1, .best = 2});
+    ASSERT_TRUE(folder.Save(model_, state_, weights_, slots_).ok());
+  };
+  save(1, 0.5);
+  save(2, 0.75);
+  save(3, std::nullopt);
+  save(4, 0.25);
+  EXPECT_THAT(Names(),
+              ElementsAre("checkpoint-00000001.safetensors", "checkpoint-00000002.safetensors",
+                          "checkpoint-00000004.safetensors"));
+  save(5, 0.75);
+  EXPECT_THAT(Names(),
+              ElementsAre("checkpoint-00000002.safetensors", "checkpoint-00000005.safetensors"));
+  save(6, 0.8);
+  EXPECT_THAT(Names(),
+              ElementsAre("checkpoint-00000005.safetensors", "checkpoint-00000006.safetensors"));
+  const auto loaded = LoadCheckpoint(folder_ + "/checkpoint-00000006.safetensors", model_);
+  ASSERT_TRUE(loaded.ok());
+  EXPECT_EQ(loaded->state.test_accuracy, 0.8);
+}
+
 // A folder with files in it is what even root cannot unlink.
 TEST_F(CheckpointTest, AnOldOneThatCannotBeRemovedIsAWarningAndTheOthersGo) {
   const std::string stays = folder_ + "/checkpoint-00000001.safetensors";
@@ -205,9 +267,9 @@ TEST_F(CheckpointTest, AnOldOneThatCannotBeRemovedIsAWarningAndTheOthersGo) {
   for (uint64_t step : {2, 3}) Save(step);
   state_.step = 4;
   std::vector<std::string> warnings;
-  const CheckpointFolder folder(folder_, 2,
+  const CheckpointFolder folder(folder_, {2},
                                 [&](std::string_view line) { warnings.emplace_back(line); });
-  const auto saved = folder.Save(model_, state_, weights_, velocity_);
+  const auto saved = folder.Save(model_, state_, weights_, slots_);
   ASSERT_TRUE(saved.ok()) << saved.status();
   EXPECT_TRUE(LoadCheckpoint(*saved, model_).ok());
   EXPECT_THAT(warnings, ElementsAre(AllOf(HasSubstr(*saved + " is saved"), HasSubstr(stays),
@@ -219,24 +281,35 @@ TEST_F(CheckpointTest, AnOldOneThatCannotBeRemovedIsAWarningAndTheOthersGo) {
 }
 
 TEST_F(CheckpointTest, NewestIsByNumberAndNoneIsEmpty) {
-  const CheckpointFolder folder(folder_, 3);
-  auto newest = folder.Newest();
-  ASSERT_TRUE(newest.ok());
-  EXPECT_EQ(*newest, "");
-  Save(99999999);
-  const std::string path = Save(123456789);
-  newest = folder.Newest();
-  ASSERT_TRUE(newest.ok());
-  EXPECT_EQ(*newest, path);
+  auto found = ListCheckpoints(folder_);
+  ASSERT_TRUE(found.ok());
+  EXPECT_THAT(*found, ElementsAre());
+  const std::string older = Save(99999999);
+  const std::string newest = Save(123456789);
+  found = ListCheckpoints(folder_);
+  ASSERT_TRUE(found.ok());
+  EXPECT_THAT(*found, ElementsAre(newest, older));
 }
 
 // S-TRAIN-4.
 TEST_F(CheckpointTest, AFileLeftByACrashIsNotACheckpoint) {
   const std::string path = Save(1);
   WriteAll(folder_ + "/.checkpoint-00000002.safetensors.tmp-123-0", "half");
-  const auto newest = CheckpointFolder(folder_, 3).Newest();
-  ASSERT_TRUE(newest.ok());
-  EXPECT_EQ(*newest, path);
+  const auto found = ListCheckpoints(folder_);
+  ASSERT_TRUE(found.ok());
+  EXPECT_THAT(*found, ElementsAre(path));
+}
+
+TEST_F(CheckpointTest, OneThatIsSetAsideIsNoneAndItsStepIsSavedAgain) {
+  const std::string path = Save(1);
+  const auto aside = SetAside(path);
+  ASSERT_TRUE(aside.ok()) << aside.status();
+  EXPECT_EQ(*aside, path + ".damaged");
+  const auto found = ListCheckpoints(folder_);
+  ASSERT_TRUE(found.ok());
+  EXPECT_THAT(*found, ElementsAre());
+  Save(1);
+  EXPECT_TRUE(SetAside(path).ok()) << "in the place of the one before";
 }
 
 // S-TRAIN-4.
@@ -250,7 +323,8 @@ TEST_F(CheckpointTest, AFailedWriteLeavesTheOldFileAndNothingElse) {
     const rlimit small = {limit, old.rlim_max};
     ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
     state_.step = 2;
-    const auto saved = CheckpointFolder(folder_, 3).Save(model_, state_, velocity_, weights_);
+    const auto saved =
+        CheckpointFolder(folder_, {3}).Save(model_, state_, slots_[0].tensors, others_);
     ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &old), 0);
     EXPECT_MESSAGE(saved.status(), absl::StatusCode::kResourceExhausted, "write");
     EXPECT_EQ(ReadAll(path), before);
@@ -279,7 +353,8 @@ TEST_F(CheckpointTest, AFullDiskLeavesTheOldFileAndNothingElse) {
 TEST_F(CheckpointTest, ACheckpointThatAnotherTrainingWroteIsNotReplaced) {
   const std::string path = Save(7);
   const std::string before = ReadAll(path);
-  const auto saved = CheckpointFolder(folder_, 3).Save(model_, state_, velocity_, weights_);
+  const auto saved =
+      CheckpointFolder(folder_, {3}).Save(model_, state_, slots_[0].tensors, others_);
   EXPECT_MESSAGE(saved.status(), absl::StatusCode::kAlreadyExists);
   EXPECT_EQ(ReadAll(path), before);
   EXPECT_THAT(Names(), ElementsAre("checkpoint-00000007.safetensors"));
@@ -301,7 +376,7 @@ TEST_F(CheckpointTest, WhatAKilledWriterLeftIsRemovedAndWhatIsInUseStays) {
 
 TEST_F(CheckpointTest, AFolderThatCannotBeMadeIsNamed) {
   WriteAll(folder_, "a file");
-  const auto saved = CheckpointFolder(folder_, 3).Save(model_, state_, weights_, velocity_);
+  const auto saved = CheckpointFolder(folder_, {3}).Save(model_, state_, weights_, slots_);
   EXPECT_MESSAGE(saved.status(), absl::StatusCode::kFailedPrecondition);
 }
 
@@ -315,7 +390,7 @@ TEST_F(CheckpointTest, AnotherModelIsFailedPrecondition) {
 
 TEST_F(CheckpointTest, TensorsThatDoNotFitTheModelAreDataLoss) {
   state_.step = 1;
-  const auto path = CheckpointFolder(folder_, 3).Save(model_, state_, weights_, velocity_);
+  const auto path = CheckpointFolder(folder_, {3}).Save(model_, state_, weights_, slots_);
   ASSERT_TRUE(path.ok());
   const auto file = ReadSafetensors(*path);
   ASSERT_TRUE(file.ok());

@@ -42,6 +42,8 @@ TEST(JobTest, DefaultsAreFilledInAndPathsAreRelativeToTheJob) {
 TEST(JobTest, WhatIsMissingIsNamed) {
   EXPECT_MESSAGE(Load("train: \"t\"").status(), absl::StatusCode::kInvalidArgument);
   EXPECT_MESSAGE(Load("model: \"m\"").status(), absl::StatusCode::kInvalidArgument);
+  EXPECT_MESSAGE(Load("model: \"m\" train: \"t\" checkpoint { keep_best: 1 }").status(),
+                 absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(Load("model: 3").status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(Load("model: \"m\" train: \"t\" pipeline_threads: 100000").status().code(),
             absl::StatusCode::kInvalidArgument);

@@ -180,6 +180,26 @@ TEST_F(ReductionTrainTest, ShardedStateHasTheBitsOfWholeState) {
   }
 }
 
+TEST_F(ReductionTrainTest, ShardedStateHasTheBitsOfWholeStateWithEveryOptimizer) {
+  for (const char* const optimizer : {"adam {} weight_decay: 0.01", "adamw {} weight_decay: 0.01",
+                                      "rmsprop { momentum: 0.5 centered: true }",
+                                      "lars { trust_coefficient: 0.5 } weight_decay: 0.01"}) {
+    const std::string spec = absl::StrCat("base_lr: 0.01 ", optimizer);
+    const auto expected = TrainWith(3, "clip_norm: 1", spec);
+    for (const int bytes : {64, 1 << 20}) {
+      const std::string sizes = absl::StrCat("bucket_bytes: ", bytes, " edge_bucket_bytes: 64");
+      const auto whole = TrainWith(3, absl::StrCat("clip_norm: 1 ", sizes), spec);
+      EXPECT_EQ(TrainWith(3, absl::StrCat("clip_norm: 1 shard_optimizer: true ", sizes), spec),
+                whole)
+          << optimizer << ", " << sizes;
+    }
+    RemoveCheckpoints();
+    WriteJob("checkpoints", spec, "epochs: 2 reduction { clip_norm: 1 shard_optimizer: true }");
+    ASSERT_TRUE(Run(3, false, 4).ok());
+    EXPECT_EQ(Tensors(Run(3, true)), expected) << optimizer << ", continued";
+  }
+}
+
 TEST_F(ReductionTrainTest, ShardedStateContinuesOnAnotherNumberOfRanks) {
   std::vector<std::map<std::string, std::vector<float>>> ends;
   for (const char* reduction : {"", "shard_optimizer: true"}) {
@@ -214,6 +234,7 @@ TEST_F(ReductionTrainTest, AStepThatIsNotFiniteIsSkippedOnAllRanksAndCounted) {
   const auto outcome = Run(2);
   ASSERT_TRUE(outcome.ok()) << outcome.status();
   EXPECT_EQ(outcome->skipped, 2u) << "once per epoch";
+  EXPECT_EQ(Load(outcome->checkpoint).metadata.at("updates"), std::to_string(kSteps - 2));
   EXPECT_EQ(outcome->steps, static_cast<uint64_t>(kSteps));
   EXPECT_TRUE(std::isfinite(outcome->last_loss));
   EXPECT_EQ(digests[0], digests[1]);

@@ -52,17 +52,17 @@ absl::Status Step(Session& session) {
   }
   MILLRACE_RETURN_IF_ERROR(strategy.Finish());
   EXPECT_EQ(strategy.num_ready(), 1u);
-  return strategy.Apply(0, 5, 0.1, session.weights).status();
+  return strategy.Apply(0, {5, 6, 0.1}, session.weights).status();
 }
 
 TEST_F(ShardedTest, WhatASaveGathersIsNoCostOfSteps) {
   const absl::Status status = OnTwoRanks([](Session& session, const UsedBuckets&) -> absl::Status {
-    MILLRACE_RETURN_IF_ERROR(session.strategy->GatherVelocity().status());
+    MILLRACE_RETURN_IF_ERROR(session.strategy->GatherSlots().status());
     EXPECT_EQ(session.strategy->counters().gather_seconds, 0);
     MILLRACE_RETURN_IF_ERROR(Step(session));
     const double of_steps = session.strategy->counters().gather_seconds;
     EXPECT_GT(of_steps, 0);
-    MILLRACE_RETURN_IF_ERROR(session.strategy->GatherVelocity().status());
+    MILLRACE_RETURN_IF_ERROR(session.strategy->GatherSlots().status());
     EXPECT_EQ(session.strategy->counters().gather_seconds, of_steps);
     return absl::OkStatus();
   });

@@ -1,0 +1,90 @@
+#include "trainer/loop/resume.h"
+
+#include <cstddef>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "base/status.h"
+#include "trainer/optimizer/weight_average.h"
+
+namespace millrace::trainer {
+namespace {
+
+void Warn(const Resumption& resumption, const std::string& text) {
+  if (resumption.warn) resumption.warn(text);
+}
+
+struct Found {
+  Checkpoint checkpoint;
+  std::vector<absl::Status> damages;  // of the newer ones
+};
+
+absl::StatusOr<Found> Find(const Resumption& resumption, const std::vector<std::string>& paths) {
+  std::vector<absl::Status> damages;
+  for (const std::string& path : paths) {
+    absl::StatusOr<Checkpoint> loaded = LoadCheckpoint(path, resumption.model);
+    if (loaded.ok()) return Found{*std::move(loaded), std::move(damages)};
+    if (!absl::IsDataLoss(loaded.status())) return loaded.status();
+    damages.push_back(loaded.status());
+  }
+  if (!damages.empty()) return damages[0];
+  return absl::NotFoundError(
+      absl::StrCat(resumption.job.checkpoint_folder, ": there is no checkpoint to resume"));
+}
+
+absl::Status CheckJob(const Resumption& resumption, const Checkpoint& checkpoint) {
+  const JobChanges changes = ChangesOfJob(checkpoint.state.job, resumption.job.weights_text);
+  if (!changes.others.empty() && !resumption.force) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(checkpoint.path, ": the checkpoint is of another job than ",
+                     resumption.job_path, ": ", changes.others[0]));
+  }
+  if (!changes.length.empty()) {
+    Warn(resumption, absl::StrCat(checkpoint.path, ": ", changes.length,
+                                  ": from here on the learning rates are those of this length"));
+  }
+  if (!changes.others.empty()) {
+    Warn(resumption,
+         absl::StrCat(checkpoint.path, ": resuming by force: ", absl::StrJoin(changes.others, "; "),
+                      ". Results are not those of one training"));
+  }
+  return absl::OkStatus();
+}
+
+// By force, a slot that the checkpoint lacks begins as at the start of a training.
+absl::Status TakeSlots(const Resumption& resumption, Checkpoint& checkpoint, Slots& slots) {
+  for (Slot& slot : slots) {
+    absl::StatusOr<TensorSet> tensors = TakeSlot(slot.name, resumption.model, checkpoint);
+    if (tensors.ok()) {
+      slot.tensors = *std::move(tensors);
+      continue;
+    }
+    if (!resumption.force) return tensors.status();
+    if (slot.name == kAverageSlot) {
+      slot.tensors = checkpoint.weights;
+    } else {
+      checkpoint.state.updates = 0;
+    }
+    Warn(resumption, absl::StrCat(tensors.status().message(), ": '", slot.name, "' begins anew"));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<Checkpoint> LoadNewest(const Resumption& resumption,
+                                      const std::vector<std::string>& paths, Slots& slots) {
+  MILLRACE_ASSIGN_OR_RETURN(Found found, Find(resumption, paths));
+  MILLRACE_RETURN_IF_ERROR(CheckJob(resumption, found.checkpoint));
+  MILLRACE_RETURN_IF_ERROR(TakeSlots(resumption, found.checkpoint, slots));
+  for (size_t i = 0; i < found.damages.size(); ++i) {
+    MILLRACE_ASSIGN_OR_RETURN(const std::string aside, SetAside(paths[i]));
+    Warn(resumption, absl::StrCat(found.damages[i].message(), "; it is now ", aside,
+                                  ", and training continues from ", found.checkpoint.path));
+  }
+  return std::move(found.checkpoint);
+}
+
+}  // namespace millrace::trainer

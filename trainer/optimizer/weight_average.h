@@ -1,0 +1,38 @@
+#ifndef MILLRACE_TRAINER_OPTIMIZER_WEIGHT_AVERAGE_H_
+#define MILLRACE_TRAINER_OPTIMIZER_WEIGHT_AVERAGE_H_
+
+#include <cstdint>
+#include <utility>
+
+#include "trainer/model/parameters.h"
+
+namespace millrace::trainer {
+
+// The slot of the average in checkpoints.
+inline constexpr char kAverageSlot[] = "ema";
+
+// An exponential moving average of weights, whole on every rank. Thread-compatible.
+class WeightAverage {
+ public:
+  // `start`: the first weights, or a checkpoint's average. With `warmup` the decay of the nth
+  // update is at most (1 + n) / (10 + n).
+  WeightAverage(double decay, bool warmup, TensorSet start)
+      : decay_(decay), warmup_(warmup), tensors_(std::move(start)) {}
+
+  // Takes the weights after update `count`, from 1.
+  void Add(uint64_t count, const TensorSet& weights);
+
+  // Exchanges the values of the average and of `weights`, not their memory.
+  void SwapWith(TensorSet& weights);
+
+  const TensorSet& tensors() const { return tensors_; }
+
+ private:
+  double decay_;
+  bool warmup_;
+  TensorSet tensors_;
+};
+
+}  // namespace millrace::trainer
+
+#endif  // MILLRACE_TRAINER_OPTIMIZER_WEIGHT_AVERAGE_H_
