@@ -15,6 +15,7 @@ int main(int argc, char** argv) {
     millrace::cli::AddBench(top);
     millrace::cli::AddTrain(top);
     millrace::cli::AddModel(top);
+    millrace::cli::AddWeights(top);
   };
   return millrace::cli::RunProgram(argc, argv, jobs);
 }

@@ -24,6 +24,7 @@ void AddAudit(Command parent);
 void AddBench(Command parent);
 void AddTrain(Command parent);
 void AddModel(Command parent);
+void AddWeights(Command parent);
 
 }  // namespace millrace::cli
 

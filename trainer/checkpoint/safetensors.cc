@@ -5,15 +5,21 @@
 #include <unistd.h>
 #include <xxhash.h>
 
+#include <algorithm>
 #include <bit>
 #include <cerrno>
+#include <cstddef>
 #include <cstring>
+#include <iterator>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <string_view>
+#include <type_traits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "base/half.h"
 #include "base/status.h"
 #include "base/unique_fd.h"
 
@@ -65,17 +71,59 @@ const json& Member(const json& value, const char* name) {
   return found == value.end() ? none : *found;
 }
 
+// A dtype of the format whose elements become floats.
+struct FloatType {
+  std::string_view name;
+  size_t size;  // bytes of an element
+  void (*convert)(const std::byte* from, std::span<float> to);
+};
+
+template <typename Element>
+Element ElementAt(const std::byte* data, size_t i) {
+  Element element;
+  std::memcpy(&element, data + i * sizeof(Element), sizeof(Element));
+  return element;
+}
+
+template <typename Element>
+void ConvertAll(const std::byte* from, std::span<float> to) {
+  for (size_t i = 0; i < to.size(); ++i) {
+    if constexpr (std::is_floating_point_v<Element>) {
+      to[i] = static_cast<float>(ElementAt<Element>(from, i));
+    } else {
+      to[i] = ToFloat(ElementAt<Element>(from, i));
+    }
+  }
+}
+
+constexpr FloatType kFloatTypes[] = {{"F32", sizeof(float), ConvertAll<float>},
+                                     {"F64", sizeof(double), ConvertAll<double>},
+                                     {"F16", sizeof(Half), ConvertAll<Half>},
+                                     {"BF16", sizeof(BFloat), ConvertAll<BFloat>}};
+
+// The entry of `dtype`; null if its elements are no floats.
+const FloatType* FindFloatType(const json& dtype) {
+  const auto* found = std::ranges::find_if(
+      kFloatTypes, [&](const FloatType& type) { return dtype == std::string(type.name); });
+  return found == std::end(kFloatTypes) ? nullptr : found;
+}
+
+// The writers whose files are read: those of other programs have other dtypes, and no digest.
+enum class WrittenBy { kMillrace, kAnyProgram };
+
 // Reads one file; every failure names it.
 class Reader {
  public:
-  Reader(std::string path, UniqueFd fd) : path_(std::move(path)), fd_(std::move(fd)) {}
+  Reader(std::string path, UniqueFd fd, WrittenBy writer)
+      : path_(std::move(path)), fd_(std::move(fd)), writer_(writer) {}
 
   absl::StatusOr<TensorFile> Read();
   absl::StatusOr<std::map<std::string, std::string>> ReadMetadata();
 
  private:
   absl::Status Damaged(const std::string& why) const {
-    return absl::DataLossError(absl::StrCat(path_, ": damaged checkpoint: ", why));
+    const char* what = writer_ == WrittenBy::kMillrace ? "checkpoint" : "safetensors file";
+    return absl::DataLossError(absl::StrCat(path_, ": damaged ", what, ": ", why));
   }
   absl::Status ReadExactly(void* data, size_t size);
   absl::Status ReadHeader(std::string& text);
@@ -83,11 +131,17 @@ class Reader {
   absl::StatusOr<json> ParseHeader(const std::string& text, TensorFile& file) const;
   absl::Status ParseMetadata(const json& metadata, TensorFile& file) const;
   absl::Status ReadTensors(const json& header, TensorFile& file);
-  absl::Status ReadTensor(const json& entry, uint64_t offset, TensorFile::Tensor& tensor);
+  absl::StatusOr<uint64_t> ReadTensor(const std::string& name, const json& entry, uint64_t offset,
+                                      TensorFile& file);
+  absl::StatusOr<Shape> ParseShape(const json& shape, uint64_t& elements) const;
+  absl::Status ReadFloats(const FloatType& type, std::span<float> to);
+  absl::Status SkipBytes(uint64_t size);
+  absl::Status TakeDigest(TensorFile& file, std::string& header);
   absl::Status CheckDigest(const TensorFile& file) const;
 
   const std::string path_;
   const UniqueFd fd_;
+  const WrittenBy writer_;
   uint64_t data_bytes_ = 0;
   std::string digest_;  // the digest in the header
   Hasher hasher_;
@@ -126,24 +180,15 @@ absl::Status Reader::ParseMetadata(const json& metadata, TensorFile& file) const
     if (!value.is_string()) return Damaged("metadata that is no string");
     file.metadata[key] = value.get<std::string>();
   }
-  if (file.metadata["digest"].size() != std::strlen(kNoDigest)) return Damaged("it has no digest");
   return absl::OkStatus();
 }
 
-absl::Status Reader::ReadTensor(const json& entry, uint64_t offset, TensorFile::Tensor& tensor) {
-  if (Member(entry, "dtype") != "F32") return Damaged("no F32 tensor");
-  const json& shape = Member(entry, "shape");
-  const json& offsets = Member(entry, "data_offsets");
-  if (!shape.is_array() || shape.size() > Shape::kMaxRank || !offsets.is_array() ||
-      offsets.size() != 2 || !offsets[0].is_number_unsigned() || !offsets[1].is_number_unsigned()) {
+absl::StatusOr<Shape> Reader::ParseShape(const json& shape, uint64_t& elements) const {
+  elements = 1;
+  std::vector<int64_t> extents;
+  if (!shape.is_array() || shape.size() > Shape::kMaxRank) {
     return Damaged("a malformed tensor entry");
   }
-  const auto end = offsets[1].get<uint64_t>();
-  if (offsets[0].get<uint64_t>() != offset || end < offset || end > data_bytes_) {
-    return Damaged("tensors overlap or leave holes");
-  }
-  uint64_t elements = 1;
-  std::vector<int64_t> extents;
   for (const json& extent : shape) {
     if (!extent.is_number_unsigned()) return Damaged("a malformed shape");
     const auto value = extent.get<uint64_t>();
@@ -153,13 +198,63 @@ absl::Status Reader::ReadTensor(const json& entry, uint64_t offset, TensorFile::
     elements *= value;
     extents.push_back(static_cast<int64_t>(value));
   }
-  if (elements * sizeof(float) != end - offset)
-    return Damaged("a shape that does not fit its data");
-  tensor.shape = Shape(extents);
-  tensor.data.resize(elements);
-  MILLRACE_RETURN_IF_ERROR(ReadExactly(tensor.data.data(), end - offset));
-  hasher_.Add(tensor.data.data(), end - offset);
+  return Shape(extents);
+}
+
+absl::Status Reader::ReadFloats(const FloatType& type, std::span<float> to) {
+  if (type.size == sizeof(float)) {
+    MILLRACE_RETURN_IF_ERROR(ReadExactly(to.data(), to.size_bytes()));
+    hasher_.Add(to.data(), to.size_bytes());
+    return absl::OkStatus();
+  }
+  std::vector<std::byte> bytes(to.size() * type.size);
+  MILLRACE_RETURN_IF_ERROR(ReadExactly(bytes.data(), bytes.size()));
+  hasher_.Add(bytes.data(), bytes.size());
+  type.convert(bytes.data(), to);
   return absl::OkStatus();
+}
+
+absl::Status Reader::SkipBytes(uint64_t size) {
+  std::byte bytes[4096];
+  while (size > 0) {
+    const size_t part = std::min<uint64_t>(size, sizeof(bytes));
+    MILLRACE_RETURN_IF_ERROR(ReadExactly(bytes, part));
+    hasher_.Add(bytes, part);
+    size -= part;
+  }
+  return absl::OkStatus();
+}
+
+// Reads the tensor that begins at `offset` of the data. Returns its end.
+absl::StatusOr<uint64_t> Reader::ReadTensor(const std::string& name, const json& entry,
+                                            uint64_t offset, TensorFile& file) {
+  const json& dtype = Member(entry, "dtype");
+  const json& offsets = Member(entry, "data_offsets");
+  const FloatType* type = FindFloatType(dtype);
+  if (writer_ == WrittenBy::kMillrace && type != kFloatTypes) return Damaged("no F32 tensor");
+  if (!dtype.is_string() || !offsets.is_array() || offsets.size() != 2 ||
+      !offsets[0].is_number_unsigned() || !offsets[1].is_number_unsigned()) {
+    return Damaged("a malformed tensor entry");
+  }
+  const auto end = offsets[1].get<uint64_t>();
+  if (offsets[0].get<uint64_t>() != offset || end < offset || end > data_bytes_) {
+    return Damaged("tensors overlap or leave holes");
+  }
+  uint64_t elements = 0;
+  MILLRACE_ASSIGN_OR_RETURN(const Shape shape, ParseShape(Member(entry, "shape"), elements));
+  if (type == nullptr) {
+    file.skipped[name] = dtype.get<std::string>();
+    MILLRACE_RETURN_IF_ERROR(SkipBytes(end - offset));
+    return end;
+  }
+  if (elements * type->size != end - offset) {
+    return Damaged("a shape that does not fit its data");
+  }
+  TensorFile::Tensor& tensor = file.tensors[name];
+  tensor.shape = shape;
+  tensor.data.resize(elements);
+  MILLRACE_RETURN_IF_ERROR(ReadFloats(*type, tensor.data));
+  return end;
 }
 
 // Tensors are read in the order of their bytes.
@@ -175,19 +270,40 @@ absl::Status Reader::ReadTensors(const json& header, TensorFile& file) {
   }
   uint64_t offset = 0;
   for (const auto& [begin, name] : by_offset) {
-    TensorFile::Tensor& tensor = file.tensors[name];
-    MILLRACE_RETURN_IF_ERROR(ReadTensor(header[name], offset, tensor));
-    offset += tensor.data.size() * sizeof(float);
+    MILLRACE_ASSIGN_OR_RETURN(offset, ReadTensor(name, header[name], offset, file));
   }
   if (offset != data_bytes_) return Damaged("bytes that belong to no tensor");
+  return absl::OkStatus();
+}
+
+// Takes the digest out of the metadata, and puts zeros for it into the header, of which it is.
+absl::Status Reader::TakeDigest(TensorFile& file, std::string& header) {
+  const auto found = file.metadata.find("digest");
+  const bool has_digest =
+      found != file.metadata.end() && found->second.size() == std::strlen(kNoDigest);
+  if (!has_digest) {
+    if (writer_ == WrittenBy::kAnyProgram) return absl::OkStatus();
+    return Damaged("it has no digest");
+  }
+  digest_ = found->second;
+  file.metadata.erase(found);
+  const size_t at = header.find(kDigestKey + digest_);
+  if (at != std::string::npos) {
+    header.replace(at + std::strlen(kDigestKey), digest_.size(), kNoDigest);
+  } else if (writer_ == WrittenBy::kMillrace) {
+    return Damaged("its digest is written in an unknown way");
+  } else {
+    digest_.clear();  // another program's
+  }
   return absl::OkStatus();
 }
 
 absl::StatusOr<json> Reader::ParseHeader(const std::string& text, TensorFile& file) const {
   json header = json::parse(text, nullptr, /*allow_exceptions=*/false);
   const json& metadata = Member(header, "__metadata__");
-  if (!metadata.is_object()) {
-    return Damaged("its header is not what a checkpoint has");
+  const bool may_lack_metadata = writer_ == WrittenBy::kAnyProgram && metadata.is_null();
+  if (!header.is_object() || (!metadata.is_object() && !may_lack_metadata)) {
+    return Damaged("its header is not that of such a file");
   }
   MILLRACE_RETURN_IF_ERROR(ParseMetadata(metadata, file));
   return header;
@@ -198,7 +314,7 @@ absl::StatusOr<std::map<std::string, std::string>> Reader::ReadMetadata() {
   MILLRACE_RETURN_IF_ERROR(ReadHeader(text));
   TensorFile file;
   MILLRACE_RETURN_IF_ERROR(ParseHeader(text, file).status());
-  file.metadata.erase("digest");
+  MILLRACE_RETURN_IF_ERROR(TakeDigest(file, text));
   return std::move(file.metadata);
 }
 
@@ -207,20 +323,16 @@ absl::StatusOr<TensorFile> Reader::Read() {
   MILLRACE_RETURN_IF_ERROR(ReadHeader(text));
   TensorFile file;
   MILLRACE_ASSIGN_OR_RETURN(const json header, ParseHeader(text, file));
-  digest_ = file.metadata["digest"];
-  const size_t at = text.find(kDigestKey + digest_);
-  if (at == std::string::npos) return Damaged("its digest is written in an unknown way");
-  text.replace(at + std::strlen(kDigestKey), digest_.size(), kNoDigest);
+  MILLRACE_RETURN_IF_ERROR(TakeDigest(file, text));
   hasher_.Add(text.data(), text.size());
   MILLRACE_RETURN_IF_ERROR(ReadTensors(header, file));
   MILLRACE_RETURN_IF_ERROR(CheckDigest(file));
-  file.metadata.erase("digest");
   return file;
 }
 
 absl::Status Reader::CheckDigest(const TensorFile& file) const {
   const std::string actual = hasher_.Hex();
-  if (actual == digest_) return absl::OkStatus();
+  if (actual == digest_ || digest_.empty()) return absl::OkStatus();
   return Damaged(absl::StrCat("its digest is ", actual, ", not ", digest_, " (",
                               file.tensors.size(), " tensors)"));
 }
@@ -249,17 +361,29 @@ absl::Status WriteSafetensors(const std::string& path,
   return file->Commit(/*sync=*/true, existing);
 }
 
-absl::StatusOr<TensorFile> ReadSafetensors(const std::string& path) {
+namespace {
+
+absl::StatusOr<TensorFile> ReadFile(const std::string& path, WrittenBy writer) {
   UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!fd.valid()) return ErrnoStatus(errno, "open", path);
-  return Reader(path, std::move(fd)).Read();
+  return Reader(path, std::move(fd), writer).Read();
+}
+
+}  // namespace
+
+absl::StatusOr<TensorFile> ReadSafetensors(const std::string& path) {
+  return ReadFile(path, WrittenBy::kMillrace);
+}
+
+absl::StatusOr<TensorFile> ReadForeignSafetensors(const std::string& path) {
+  return ReadFile(path, WrittenBy::kAnyProgram);
 }
 
 absl::StatusOr<std::map<std::string, std::string>> ReadSafetensorsMetadata(
     const std::string& path) {
   UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!fd.valid()) return ErrnoStatus(errno, "open", path);
-  return Reader(path, std::move(fd)).ReadMetadata();
+  return Reader(path, std::move(fd), WrittenBy::kMillrace).ReadMetadata();
 }
 
 }  // namespace millrace::trainer

@@ -35,6 +35,7 @@ struct TensorFile {
   };
   std::map<std::string, std::string> metadata;
   std::map<std::string, Tensor> tensors;
+  std::map<std::string, std::string> skipped;  // dtypes of the tensors that hold no floats, by name
 };
 
 // Writes a file so that `path` is at every moment the whole old file or the whole new one: to a
@@ -57,6 +58,11 @@ absl::StatusOr<TensorFile> ReadSafetensors(const std::string& path);
 // Reads the metadata of such a file, without its digest, which is not verified.
 //   as ReadSafetensors
 absl::StatusOr<std::map<std::string, std::string>> ReadSafetensorsMetadata(const std::string& path);
+
+// Reads a file of any program. Tensors of F64, F16 and BF16 become float32; those of other dtypes
+// are skipped. A digest is verified if there is one.
+//   NOT_FOUND, DATA_LOSS  as ReadSafetensors
+absl::StatusOr<TensorFile> ReadForeignSafetensors(const std::string& path);
 
 }  // namespace millrace::trainer
 

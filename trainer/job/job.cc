@@ -36,6 +36,9 @@ void FillDefaults(Job& job) {
 absl::Status Check(const Job& job) {
   if (job.model().empty()) return absl::InvalidArgumentError("model: no file is given");
   if (job.train().empty()) return absl::InvalidArgumentError("train: no file is given");
+  if (job.has_init_from() && job.init_from().file().empty()) {
+    return absl::InvalidArgumentError("init_from.file: no file is given");
+  }
   if (job.pipeline_threads() > kMaxThreads) {
     return absl::InvalidArgumentError(
         absl::StrCat("pipeline_threads: ", job.pipeline_threads(), " is over ", kMaxThreads));
@@ -82,6 +85,7 @@ Job WhatWeightsDependOn(Job job) {
   job.clear_train();
   job.clear_eval();
   job.clear_checkpoint();
+  job.clear_init_from();
   job.clear_log_every_steps();
   job.clear_pipeline_threads();
   job.clear_memory_budget_mib();
@@ -160,6 +164,7 @@ absl::StatusOr<JobFile> LoadJob(const std::string& path, const pipeline::Variabl
   file.train_path = resolve(file.job.train());
   file.eval_path = resolve(file.job.eval());
   file.checkpoint_folder = resolve(file.job.checkpoint().folder());
+  file.init_path = resolve(file.job.init_from().file());
   return file;
 }
 

@@ -23,6 +23,7 @@ struct JobFile {
   std::string train_path;
   std::string eval_path;          // empty: no evaluation
   std::string checkpoint_folder;  // empty: no checkpoints
+  std::string init_path;          // the file of the first weights; empty: they are drawn
   std::string text;               // the job with its variables and defaults filled in
   // The same without the fields that do not change the weights after a given step: files (model,
   // plan and data have fingerprints), performance fields, output, and, unless learning rates depend

@@ -23,6 +23,7 @@
 #include "trainer/optimizer/parameter_groups.h"
 #include "trainer/ranks/agree.h"
 #include "trainer/ranks/waiting.h"
+#include "trainer/weights/initial.h"
 
 namespace millrace::trainer {
 
@@ -68,8 +69,8 @@ class Opener {
 
   absl::Status LoadFiles();
   absl::StatusOr<pipeline::Plan> LoadPlan(const std::string& path, PlanNumbers& numbers);
-  absl::Status MakeZeroSlots();
-  absl::Status MakeWeights();
+  absl::Status MakeTensors();
+  absl::Status ShareWeights();
   absl::Status FindCheckpoint();
   void Warn(const std::string& text) const {
     if (communicator_.rank() == 0 && options_.warn) options_.warn(text);
@@ -101,8 +102,8 @@ absl::StatusOr<std::unique_ptr<Session>> Opener::Open() {
   MILLRACE_RETURN_IF_ERROR(Phase(&Opener::LoadFiles));
   MILLRACE_RETURN_IF_ERROR(Exchange(&Opener::CheckFilesAgree));
   MILLRACE_RETURN_IF_ERROR(Exchange(&Opener::GatherCores));
-  MILLRACE_RETURN_IF_ERROR(Phase(&Opener::MakeZeroSlots));
-  MILLRACE_RETURN_IF_ERROR(Phase(&Opener::MakeWeights));
+  MILLRACE_RETURN_IF_ERROR(Phase(&Opener::MakeTensors));
+  if (!session_->job.init_path.empty()) MILLRACE_RETURN_IF_ERROR(Exchange(&Opener::ShareWeights));
   MILLRACE_RETURN_IF_ERROR(Phase(&Opener::FindCheckpoint));
   if (options_.resume) {
     MILLRACE_RETURN_IF_ERROR(Exchange(&Opener::ShareCheckpoint));
@@ -174,17 +175,19 @@ absl::Status Opener::LoadFiles() {
   return absl::OkStatus();
 }
 
-absl::Status Opener::MakeZeroSlots() {
+// Only rank 0 reads a file of weights, so all ranks begin with the same.
+absl::Status Opener::MakeTensors() {
   const OptimizerSpec& spec = session_->job.job.optimizer();
   slots_ = MakeSlots(spec, session_->model);
   if (spec.has_ema()) slots_.push_back({kAverageSlot, MakeZeros(session_->model)});
-  return absl::OkStatus();
+  return SetInitialTensors(session_->job, session_->model,
+                           communicator_.rank() == 0 && !options_.resume, session_->weights,
+                           session_->buffers);
 }
 
-absl::Status Opener::MakeWeights() {
-  session_->weights = MakeInitialWeights(session_->model, session_->job.job.seed());
-  session_->buffers = MakeInitialBuffers(session_->model);
-  return absl::OkStatus();
+absl::Status Opener::ShareWeights() {
+  MILLRACE_RETURN_IF_ERROR(BroadcastTensors(session_->weights));
+  return BroadcastTensors(session_->buffers);
 }
 
 // Finds the checkpoint to continue from, and checks that new ones can be written before hours of
@@ -226,8 +229,7 @@ absl::Status Opener::ShareCheckpoint() {
   }
   MILLRACE_RETURN_IF_ERROR(BroadcastText(communicator_, loaded.resume_token));
   MILLRACE_RETURN_IF_ERROR(BroadcastText(communicator_, session_->resumed_from));
-  MILLRACE_RETURN_IF_ERROR(BroadcastTensors(session_->weights));
-  MILLRACE_RETURN_IF_ERROR(BroadcastTensors(session_->buffers));
+  MILLRACE_RETURN_IF_ERROR(ShareWeights());
   for (Slot& slot : slots_) MILLRACE_RETURN_IF_ERROR(BroadcastTensors(slot.tensors));
   loaded.model_fingerprint = session_->state.model_fingerprint;
   loaded.job = session_->state.job;

@@ -44,6 +44,8 @@ TEST(JobTest, WhatIsMissingIsNamed) {
   EXPECT_MESSAGE(Load("model: \"m\"").status(), absl::StatusCode::kInvalidArgument);
   EXPECT_MESSAGE(Load("model: \"m\" train: \"t\" checkpoint { keep_best: 1 }").status(),
                  absl::StatusCode::kInvalidArgument);
+  EXPECT_MESSAGE(Load("model: \"m\" train: \"t\" init_from {}").status(),
+                 absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(Load("model: 3").status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(Load("model: \"m\" train: \"t\" pipeline_threads: 100000").status().code(),
             absl::StatusCode::kInvalidArgument);
