@@ -96,6 +96,13 @@ absl::Status ReadWindow(const Spec& spec, const Shape& input, Window& window) {
   return absl::OkStatus();
 }
 
+absl::Status SetOutput(NewLayer& layer, const Window& window, const Shape& output) {
+  layer.output = output;
+  layer.layer.attributes = window;
+  if (IsBounded(output)) return absl::OkStatus();
+  return BadLayer(absl::StrCat("its output ", output.ToString(), " is too large"));
+}
+
 // Works out the output.
 absl::Status Slide(NewLayer& layer, Window window, bool is_same, int64_t channels) {
   MILLRACE_RETURN_IF_ERROR(CheckRanges(window));
@@ -103,10 +110,7 @@ absl::Status Slide(NewLayer& layer, Window window, bool is_same, int64_t channel
   if (is_same) PadSame(input, window);
   MILLRACE_ASSIGN_OR_RETURN(const int64_t height, Places(input, window, 0));
   MILLRACE_ASSIGN_OR_RETURN(const int64_t width, Places(input, window, 1));
-  layer.output = {height, width, channels};
-  layer.layer.attributes = window;
-  if (IsBounded(layer.output)) return absl::OkStatus();
-  return BadLayer(absl::StrCat("its output ", layer.output.ToString(), " is too large"));
+  return SetOutput(layer, window, {height, width, channels});
 }
 
 absl::Status CheckGroups(const Window& window, int64_t channels, int64_t filters) {
@@ -115,20 +119,25 @@ absl::Status CheckGroups(const Window& window, int64_t channels, int64_t filters
                                " channels and ", filters, " filters"));
 }
 
-absl::Status BuildConvolution(NewLayer& layer) {
-  const Convolution& spec = layer.spec.convolution();
-  const int64_t filters = spec.filters();
-  if (!InRange(filters, 1, kMaxExtent)) return BadLayer("filters must be 1 or more");
-  layer.layer.kind = LayerKind::kConvolution;
-  Window window;
+// Reads what convolutions and transposed ones have in common.
+template <typename Spec>
+absl::Status ReadConvolution(const Spec& spec, const NewLayer& layer, Window& window) {
+  if (!InRange(spec.filters(), 1, kMaxExtent)) return BadLayer("filters must be 1 or more");
   MILLRACE_RETURN_IF_ERROR(ReadWindow(spec, layer.inputs[0], window));
   MILLRACE_RETURN_IF_ERROR(ReadPair("dilation", spec.dilation(), window.dilation));
   window.groups = std::max<int64_t>(1, spec.groups());
-  const int64_t channels = layer.inputs[0][2];
-  MILLRACE_RETURN_IF_ERROR(CheckGroups(window, channels, filters));
+  return CheckGroups(window, layer.inputs[0][2], spec.filters());
+}
+
+absl::Status BuildConvolution(NewLayer& layer) {
+  const Convolution& spec = layer.spec.convolution();
+  layer.layer.kind = LayerKind::kConvolution;
+  Window window;
+  MILLRACE_RETURN_IF_ERROR(ReadConvolution(spec, layer, window));
+  const int64_t filters = spec.filters();
   MILLRACE_RETURN_IF_ERROR(Slide(layer, window, spec.same(), filters));
   const auto [height, width] = window.kernel;
-  const int64_t read = channels / window.groups;
+  const int64_t read = layer.inputs[0][2] / window.groups;
   const Weights weights = {
       {filters, read, height, width}, read * height * width, filters * height * width, filters};
   return AddWeights(layer, weights, spec);
@@ -163,27 +172,20 @@ absl::Status Spread(NewLayer& layer, const Window& window, int64_t filters) {
                                    " high or wide"));
     }
   }
-  layer.output = Shape(extents);
-  layer.layer.attributes = window;
-  if (IsBounded(layer.output)) return absl::OkStatus();
-  return BadLayer(absl::StrCat("its output ", layer.output.ToString(), " is too large"));
+  return SetOutput(layer, window, Shape(extents));
 }
 
 absl::Status BuildTransposedConvolution(NewLayer& layer) {
   const TransposedConvolution& spec = layer.spec.transposed_convolution();
-  const int64_t filters = spec.filters();
-  if (!InRange(filters, 1, kMaxExtent)) return BadLayer("filters must be 1 or more");
   layer.layer.kind = LayerKind::kTransposedConvolution;
   Window window;
-  MILLRACE_RETURN_IF_ERROR(ReadWindow(spec, layer.inputs[0], window));
-  MILLRACE_RETURN_IF_ERROR(ReadPair("dilation", spec.dilation(), window.dilation));
-  window.groups = std::max<int64_t>(1, spec.groups());
-  const int64_t channels = layer.inputs[0][2];
-  MILLRACE_RETURN_IF_ERROR(CheckGroups(window, channels, filters));
+  MILLRACE_RETURN_IF_ERROR(ReadConvolution(spec, layer, window));
   MILLRACE_RETURN_IF_ERROR(CheckRanges(window));
   if (spec.same()) MILLRACE_RETURN_IF_ERROR(CutSame(window));
+  const int64_t filters = spec.filters();
   MILLRACE_RETURN_IF_ERROR(Spread(layer, window, filters));
   const auto [height, width] = window.kernel;
+  const int64_t channels = layer.inputs[0][2];
   const int64_t made = filters / window.groups;
   const Weights weights = {
       {channels, made, height, width}, made * height * width, channels * height * width, filters};
