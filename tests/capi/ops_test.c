@@ -197,27 +197,13 @@ static mr_ops* make_run_ops(calls* called, mr_error* (*apply)(void*, const mr_ru
   return ops;
 }
 
-static mr_loader* open_run_op(const mr_ops* ops, int rank, int world, int threads) {
-  mr_context_options context_options = {sizeof context_options};
-  context_options.threads = threads;
-  mr_context* context = NULL;
-  EXPECT_OK(mr_context_create(&context_options, &context));
-  mr_open_options options = {sizeof options};
-  options.ops = ops;
-  options.rank = rank;
-  options.world = world;
-  mr_loader* loader = open_stream(WITH_RUN_OP, context, &options);
-  mr_context_free(context);
-  return loader;
-}
-
 // Reads the first two batches of every rank into `pairs`, in the order of global rows.
 static void read_pairs(int world, int threads, int64_t* pairs) {
   static calls called;
   called.destroyed = 0;
   mr_ops* ops = make_run_ops(&called, expand);
   for (int rank = 0; rank < world; ++rank) {
-    mr_loader* loader = open_run_op(ops, rank, world, threads);
+    mr_loader* loader = open_with_ops(WITH_RUN_OP, ops, rank, world, threads);
     for (int i = 0; i < 2; ++i) {
       mr_batch* batch = next_batch(loader);
       mr_tensor tensor = {sizeof tensor}, twice = {sizeof twice};
@@ -264,7 +250,7 @@ static mr_error* fail_rows(void* user, const mr_run_view* run) {
 static void an_error_of_a_run_is_that_of_its_row(void) {
   static calls called;
   mr_ops* ops = make_run_ops(&called, fail_rows);
-  mr_loader* loader = open_run_op(ops, 0, 1, 2);
+  mr_loader* loader = open_with_ops(WITH_RUN_OP, ops, 0, 1, 2);
   mr_ops_free(ops);
   mr_batch_release(next_batch(loader));
   mr_batch* batch = NULL;

@@ -58,27 +58,13 @@ static mr_error* expand(void* user, const mr_sample_view* sample) {
   return NULL;
 }
 
-static mr_loader* open_with(const mr_ops* ops, int rank, int world, int threads) {
-  mr_context_options context_options = {sizeof context_options};
-  context_options.threads = threads;
-  mr_context* context = NULL;
-  EXPECT_OK(mr_context_create(&context_options, &context));
-  mr_open_options options = {sizeof options};
-  options.ops = ops;
-  options.rank = rank;
-  options.world = world;
-  mr_loader* loader = open_stream(WITH_OP, context, &options);
-  mr_context_free(context);
-  return loader;
-}
-
 // Reads the first two batches of every rank into `pairs`, in the order of global rows.
 static void read_pairs(int world, int threads, int64_t* pairs) {
   int destroyed = 0;
   const mr_field pair = field_of("value", MR_INT64, 1, 2);
   mr_ops* ops = make_ops(expand, "value", &pair, &destroyed);
   for (int rank = 0; rank < world; ++rank) {
-    mr_loader* loader = open_with(ops, rank, world, threads);
+    mr_loader* loader = open_with_ops(WITH_OP, ops, rank, world, threads);
     for (int i = 0; i < 2; ++i) {
       mr_batch* batch = next_batch(loader);
       mr_tensor tensor = {sizeof tensor};
@@ -117,7 +103,7 @@ static void an_error_is_that_of_its_sample(void) {
   int destroyed = 0;
   const mr_field pair = field_of("value", MR_INT64, 1, 2);
   mr_ops* ops = make_ops(fail, "value", &pair, &destroyed);
-  mr_loader* loader = open_with(ops, 0, 1, 2);
+  mr_loader* loader = open_with_ops(WITH_OP, ops, 0, 1, 2);
   mr_ops_free(ops);  // the loader keeps the op
   mr_batch_release(next_batch(loader));
   mr_batch* batch = NULL;

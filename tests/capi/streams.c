@@ -46,6 +46,20 @@ mr_loader* open_file(const char* text, const path* file) {
   return loader;
 }
 
+mr_loader* open_with_ops(const char* text, const mr_ops* ops, int rank, int world, int threads) {
+  mr_context_options context_options = {sizeof context_options};
+  context_options.threads = threads;
+  mr_context* context = NULL;
+  EXPECT_OK(mr_context_create(&context_options, &context));
+  mr_open_options options = {sizeof options};
+  options.ops = ops;
+  options.rank = rank;
+  options.world = world;
+  mr_loader* loader = open_stream(text, context, &options);
+  mr_context_free(context);
+  return loader;
+}
+
 mr_batch* next_batch(mr_loader* loader) {
   mr_batch* batch = NULL;
   int32_t outcome = MR_FAILED;

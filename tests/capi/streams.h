@@ -30,6 +30,8 @@ mr_plan* make_plan(const char* text);
 // Opens such a plan, and keeps indexes in /tmp.
 mr_loader* open_file(const char* text, const path* file);
 mr_loader* open_stream(const char* text, mr_context* context, const mr_open_options* options);
+// The same with ops, for a rank, on that many threads.
+mr_loader* open_with_ops(const char* text, const mr_ops* ops, int rank, int world, int threads);
 // Returns the next batch; NULL at the end.
 mr_batch* next_batch(mr_loader* loader);
 // Returns the first number of a batch of numbers.
