@@ -58,9 +58,12 @@ class TFRecordWriter:
         an int64_list; a float, or list or array of them, a float_list, whose values are rounded to
         32 bits. Arrays of several dimensions are written row by row.
 
-        TypeError: a value of another type; it names the key.
+        TypeError: a value of another type; it names the key. Or `example` is no mapping.
         ValueError: a number that int64 or float32 cannot hold; it names the key.
         """
+        if not isinstance(example, Mapping):
+            raise TypeError(f"an example is a mapping of names to values, not "
+                            f"{type(example).__name__}; write_raw() takes bytes")
         self._core.write_example([_feature(key, value) for key, value in example.items()])
 
     def write_raw(self, payload: Any) -> None:

@@ -175,6 +175,8 @@ class Writer(Case):
                     writer.write({"ok": 1, "image/label": value})
             with self.assertRaisesRegex(TypeError, "^3: keys are str"):
                 writer.write({3: 1})
+            with self.assertRaisesRegex(TypeError, r"not bytes; write_raw\(\) takes bytes"):
+                writer.write(b"a record")
             with self.assertRaises(TypeError):
                 writer.write_raw("text")
             with self.assertRaises(TypeError):
