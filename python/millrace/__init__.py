@@ -19,32 +19,48 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from . import _built  # noqa: F401  first: it says if the module in C++ is not there
-from . import _core, recipes, testing
+from . import _core
 from ._files import get_include, get_library
 from ._sources import *
 from ._stages import *
 from .batch import Batch
-from .collectives import Communicator, default_communicator
 from .context import Context, default_context
 from .device import DeviceBatch, DeviceLoader
 from .errors import *
-from .gradients import Outcome, Reducer
-from .http import HttpOptions
 from .launcher import Launcher, detect_launcher
 from .loader import Field, Loader
 from .ops import BatchOp, BatchRows, FieldSpec, Rows, RunOp, batch_op, field, op
 from .plan import Plan, load
 from .sources import Memory, PushSource, memory, push
-from .writing import ConvertReport, TFRecordWriter, convert
 
 if TYPE_CHECKING:
-    from . import jax as jax, keras as keras, tf as tf, torch as torch
+    from . import jax as jax, keras as keras, recipes as recipes, testing as testing
+    from . import tf as tf, torch as torch
+    from .collectives import Communicator, default_communicator
+    from .gradients import Outcome, Reducer
+    from .http import HttpOptions
+    from .writing import ConvertReport, TFRecordWriter, convert
 else:
+    # Modules that are imported at their first use, and the names that millrace has of them.
+    _LATER = {"jax": (), "keras": (), "recipes": (), "testing": (), "tf": (), "torch": (),
+              "collectives": ("Communicator", "default_communicator"),
+              "gradients": ("Outcome", "Reducer"),
+              "http": ("HttpOptions",),
+              "writing": ("ConvertReport", "TFRecordWriter", "convert")}
+
     def __getattr__(name):
-        if name not in ("jax", "keras", "tf", "torch"):
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        import importlib
-        return importlib.import_module(f"{__name__}.{name}")
+        from importlib import import_module
+        if name in _LATER:
+            return import_module(f"{__name__}.{name}")
+        for module, names in _LATER.items():
+            if name in names:
+                value = getattr(import_module(f"{__name__}.{module}"), name)
+                globals()[name] = value
+                return value
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+    def __dir__():
+        return sorted({*globals(), *_LATER, *__all__})
 
 __version__: str = _core.version()
 

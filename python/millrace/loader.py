@@ -15,11 +15,11 @@ from millrace._progress import Progress, Shown
 from millrace.batch import Batch
 from millrace.context import Context, default_context, log
 from millrace.errors import FailedPrecondition, OutOfRange, PlanError
-from millrace.http import HttpOptions
 from millrace.launcher import Launcher, detect_launcher
 from millrace.ops import table_of
 
 if TYPE_CHECKING:
+    from millrace.http import HttpOptions
     from millrace.plan import Plan
 
 __all__ = ["Field", "Loader"]
@@ -412,8 +412,9 @@ def _repeated(plan: Plan) -> Plan:
 def explain(plan: Plan, context: Optional[Context], rank: int, world: int, **options: Any) -> str:
     """Returns the text of `millrace explain` (Plan.explain)."""
     attached = plan._attached
-    if isinstance(options.get("http"), HttpOptions):
-        options["http"] = options["http"].core()
+    http: Optional[HttpOptions] = options.pop("http", None)
+    if http is not None:
+        options["http"] = http.core()
     return _core.explain(
         plan.core(), (context or default_context())._core, rank=rank, world=world,
         push=attached.push, memory=attached.memory or None, ops=table_of(attached.ops), **options)

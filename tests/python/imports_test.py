@@ -68,6 +68,37 @@ print("both work")
 """
 
 
+# Prints the modules of the package that a use of it has imported.
+LATER = """
+import sys
+sys.path.insert(0, {folder!r})
+import millrace as mr
+{use}
+print(*sorted(name for name in sys.modules if name.startswith("millrace.")))
+"""
+
+
+class LaterTest(unittest.TestCase):
+    def modules(self, use="pass"):
+        folder = os.path.dirname(os.path.dirname(_core.__file__))
+        done = subprocess.run([sys.executable, "-c", LATER.format(folder=folder, use=use)],
+                              capture_output=True, text=True, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return set(done.stdout.split())
+
+    def test_modules_that_few_use_are_imported_later(self):
+        later = {f"millrace.{name}" for name in
+                 ("collectives", "gradients", "http", "recipes", "testing", "writing")}
+        self.assertEqual(self.modules() & later, set())
+        self.assertIn("millrace.writing", self.modules("mr.TFRecordWriter"))
+        self.assertIn("millrace.recipes", self.modules("mr.recipes.imagenet_train"))
+        self.assertEqual(self.modules("from millrace import *") & later, later)
+
+    def test_names_are_known_before_their_module(self):
+        self.modules("assert {*mr.__all__, 'torch'} <= set(dir(mr)), dir(mr)")
+        self.modules("assert not hasattr(mr, 'tensorflow')")
+
+
 class Orders(unittest.TestCase):
     def check(self, name, module):
         data.needs(module)
