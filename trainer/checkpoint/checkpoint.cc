@@ -163,6 +163,20 @@ absl::StatusOr<TensorSet> TakeTensors(const std::vector<Named>& list, const std:
   return taken;
 }
 
+void AppendTensors(const ModelTensors& of, std::vector<TensorRef>& tensors) {
+  for (size_t i = 0; i < of.model.parameters.size(); ++i) {
+    const Parameter& parameter = of.model.parameters[i];
+    tensors.push_back({parameter.name, parameter.shape, of.weights[i]});
+    for (const Slot& slot : of.slots) {
+      tensors.push_back(
+          {absl::StrCat(slot.name, "/", parameter.name), parameter.shape, slot.tensors[i]});
+    }
+  }
+  for (size_t i = 0; i < of.model.buffers.size(); ++i) {
+    tensors.push_back({of.model.buffers[i].name, of.model.buffers[i].shape, of.buffers[i]});
+  }
+}
+
 }  // namespace
 
 absl::Status CheckWritable(const std::string& folder) {
@@ -187,24 +201,13 @@ absl::StatusOr<std::vector<std::string>> ListCheckpoints(const std::string& fold
   return paths;
 }
 
-absl::StatusOr<std::string> CheckpointFolder::Save(const Model& model, const TrainState& state,
-                                                   const TensorSet& weights, const Slots& slots,
-                                                   const TensorSet& buffers) const {
+absl::StatusOr<std::string> CheckpointFolder::Save(const TrainState& state,
+                                                   std::span<const ModelTensors> models) const {
   std::error_code error;
   fs::create_directories(folder_, error);
   if (error) return ErrnoStatus(error.value(), "mkdir", folder_);
   std::vector<TensorRef> tensors;
-  for (size_t i = 0; i < model.parameters.size(); ++i) {
-    const Parameter& parameter = model.parameters[i];
-    tensors.push_back({parameter.name, parameter.shape, weights[i]});
-    for (const Slot& slot : slots) {
-      tensors.push_back(
-          {absl::StrCat(slot.name, "/", parameter.name), parameter.shape, slot.tensors[i]});
-    }
-  }
-  for (size_t i = 0; i < model.buffers.size(); ++i) {
-    tensors.push_back({model.buffers[i].name, model.buffers[i].shape, buffers[i]});
-  }
+  for (const ModelTensors& model : models) AppendTensors(model, tensors);
   const std::string path =
       (fs::path(folder_) / absl::StrFormat("%s%08d%s", kPrefix, state.step, kSuffix)).string();
   const absl::Status written =

@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -45,6 +46,14 @@ struct Checkpoint {
   std::map<std::string, TensorFile::Tensor> others;  // by name: "momentum/conv1/weights"
 };
 
+// The tensors of one model, which a checkpoint is made of. It borrows.
+struct ModelTensors {
+  const Model& model;
+  const TensorSet& weights;
+  const Slots& slots;
+  const TensorSet& buffers;
+};
+
 // The checkpoints that stay when another one is saved.
 struct KeepRule {
   int newest = 3;  // at least 1
@@ -65,13 +74,12 @@ class CheckpointFolder {
         warn_(std::move(warn)),
         write_function_(std::move(write_function)) {}
 
-  // Writes a checkpoint, durable when this returns, then removes those that need not stay, and
-  // the temporary files of killed writers; a file that cannot be removed stays, with a warning.
-  // Makes the folder if it is missing. Returns the path.
+  // Writes a checkpoint of one model or several, durable when this returns, then removes those that
+  // need not stay, and the temporary files of killed writers; a file that cannot be removed stays,
+  // with a warning. Makes the folder if it is missing. Returns the path.
   //   ALREADY_EXISTS  there is a checkpoint of this step: another training uses the folder
-  absl::StatusOr<std::string> Save(const Model& model, const TrainState& state,
-                                   const TensorSet& weights, const Slots& slots,
-                                   const TensorSet& buffers = {}) const;
+  absl::StatusOr<std::string> Save(const TrainState& state,
+                                   std::span<const ModelTensors> models) const;
 
  private:
   absl::Status RemoveOld() const;

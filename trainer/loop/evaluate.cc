@@ -18,7 +18,7 @@ absl::StatusOr<std::unique_ptr<pipeline::Pipeline>> OpenEvaluation(
   if (communicator.rank() == 0) options.index_progress = index_progress;
   MILLRACE_ASSIGN_OR_RETURN(auto pipeline,
                             pipeline::Pipeline::Open(*session.eval_plan, session.context, options));
-  MILLRACE_RETURN_IF_ERROR(CheckFields(session.model, pipeline->schema()));
+  MILLRACE_RETURN_IF_ERROR(CheckFields(session.main().model, pipeline->schema()));
   const pipeline::StreamLength length = pipeline->length();
   if (length.infinite) {
     return absl::InvalidArgumentError("the pipeline repeats for ever; evaluation is one pass");
@@ -45,10 +45,11 @@ absl::StatusOr<Evaluation> EvaluateOwnPart(Session& session,
     if (!batch.has_value()) return part;
     MILLRACE_RETURN_IF_ERROR(progress.Health());
     progress.Enter(step, -1, collectives::Phase::kBackward);
-    MILLRACE_ASSIGN_OR_RETURN(Network* const network,
-                              session.backend->Compile(batch->num_rows(), NetworkUse::kEvaluation));
+    MILLRACE_ASSIGN_OR_RETURN(
+        Network* const network,
+        session.main().backend->Compile(batch->num_rows(), NetworkUse::kEvaluation));
     MILLRACE_ASSIGN_OR_RETURN(const StepResult result,
-                              network->Forward(InputOf(session.model, *pipeline, *batch)));
+                              network->Forward(InputOf(session.main().model, *pipeline, *batch)));
     part.correct += result.correct;
     part.in_top5 += result.in_top5;
     part.error_sum += result.error_sum;

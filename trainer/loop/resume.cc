@@ -1,6 +1,7 @@
 #include "trainer/loop/resume.h"
 
 #include <cstddef>
+#include <span>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -53,17 +54,20 @@ absl::Status CheckJob(const Resumption& resumption, const Checkpoint& checkpoint
   return absl::OkStatus();
 }
 
-// By force, a slot that the checkpoint lacks begins as at the start of a training.
-absl::Status TakeSlots(const Resumption& resumption, Checkpoint& checkpoint, Slots& slots) {
+// `weights` are those of `model`. By force, a slot that the checkpoint lacks begins as at the start
+// of a training.
+absl::Status TakeSlots(const Resumption& resumption, const Model& model,
+                       std::span<const std::vector<float>> weights, Checkpoint& checkpoint,
+                       Slots& slots) {
   for (Slot& slot : slots) {
-    absl::StatusOr<TensorSet> tensors = TakeSlot(slot.name, resumption.model, checkpoint);
+    absl::StatusOr<TensorSet> tensors = TakeSlot(slot.name, model, checkpoint);
     if (tensors.ok()) {
       slot.tensors = *std::move(tensors);
       continue;
     }
     if (!resumption.force) return tensors.status();
     if (slot.name == kAverageSlot) {
-      slot.tensors = checkpoint.weights;
+      slot.tensors.assign(weights.begin(), weights.end());
     } else {
       checkpoint.state.updates = 0;
     }
@@ -75,10 +79,18 @@ absl::Status TakeSlots(const Resumption& resumption, Checkpoint& checkpoint, Slo
 }  // namespace
 
 absl::StatusOr<Checkpoint> LoadNewest(const Resumption& resumption,
-                                      const std::vector<std::string>& paths, Slots& slots) {
+                                      const std::vector<std::string>& paths,
+                                      std::vector<Slots>& slots) {
   MILLRACE_ASSIGN_OR_RETURN(Found found, Find(resumption, paths));
   MILLRACE_RETURN_IF_ERROR(CheckJob(resumption, found.checkpoint));
-  MILLRACE_RETURN_IF_ERROR(TakeSlots(resumption, found.checkpoint, slots));
+  size_t first = 0;
+  for (size_t i = 0; i < slots.size(); ++i) {
+    const Model& model = resumption.models[i].model;
+    const auto weights = std::span<const std::vector<float>>(found.checkpoint.weights)
+                             .subspan(first, model.parameters.size());
+    MILLRACE_RETURN_IF_ERROR(TakeSlots(resumption, model, weights, found.checkpoint, slots[i]));
+    first += model.parameters.size();
+  }
   for (size_t i = 0; i < found.damages.size(); ++i) {
     MILLRACE_ASSIGN_OR_RETURN(const std::string aside, SetAside(paths[i]));
     Warn(resumption, absl::StrCat(found.damages[i].message(), "; it is now ", aside,

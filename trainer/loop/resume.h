@@ -9,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "trainer/checkpoint/checkpoint.h"
 #include "trainer/job/job.h"
+#include "trainer/loop/trained_model.h"
 #include "trainer/model/model.h"
 #include "trainer/optimizer/slots.h"
 
@@ -18,19 +19,21 @@ namespace millrace::trainer {
 struct Resumption {
   const std::string& job_path;
   const JobFile& job;
-  const Model& model;
+  const Model& model;  // the layers of all models
+  const std::vector<TrainedModel>& models;
   bool force = false;  // true if a job that has changed goes on all the same
   const std::function<void(std::string_view line)>& warn;  // may be empty
 };
 
 // Loads the newest checkpoint among `paths`, the newest first, that is whole, and moves its slots
-// to `slots`, which the training needs. Those that are newer and damaged are set aside, with a
-// warning for each.
+// to `slots`, which the training needs, by model. Those that are newer and damaged are set aside,
+// with a warning for each.
 //   NOT_FOUND            there are no paths
 //   DATA_LOSS            all are damaged, and stay as they are; the text is of the newest
 //   FAILED_PRECONDITION  it is of another model, or of another job, without force
 absl::StatusOr<Checkpoint> LoadNewest(const Resumption& resumption,
-                                      const std::vector<std::string>& paths, Slots& slots);
+                                      const std::vector<std::string>& paths,
+                                      std::vector<Slots>& slots);
 
 }  // namespace millrace::trainer
 

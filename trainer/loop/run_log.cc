@@ -66,7 +66,7 @@ void RunLog::PrintWindow(const Window& over_ranks) {
   line.total_steps = session_.steps.total_steps;
   line.epoch = static_cast<double>(line.step) / static_cast<double>(session_.steps.steps_per_epoch);
   line.loss = over_ranks.mean_loss;
-  line.learning_rate = session_.schedule->RateAt(line.step - 1);
+  line.learning_rate = session_.main().schedule->RateAt(line.step - 1);
   line.times = window_;
   line.times.wait_seconds = over_ranks.wait_seconds;
   line.norms = norms_;
@@ -84,7 +84,7 @@ void RunLog::PrintWindow(const Window& over_ranks) {
 
 void RunLog::PrintEvaluation(const Evaluation& evaluation) const {
   const double total = static_cast<double>(std::max<int64_t>(1, evaluation.total));
-  const Loss& loss = session_.model.losses[0];
+  const Loss& loss = session_.main().model.losses[0];
   EvaluationLine line;
   line.epoch = session_.state.epoch;
   line.correct = evaluation.correct;

@@ -14,6 +14,27 @@
 #include "trainer/ranks/waiting.h"
 
 namespace millrace::trainer {
+namespace {
+
+// The first parameter with a value that is not finite; empty: there is none.
+std::string NonFiniteOf(const TrainedModel& trained) {
+  for (size_t i = 0; i < trained.weights.size(); ++i) {
+    const bool is_finite =
+        std::ranges::all_of(trained.weights[i], [](float w) { return std::isfinite(w); });
+    if (!is_finite) return trained.model.parameters[i].name;
+  }
+  return "";
+}
+
+// A copy of a model's tensors.
+struct CopiedModel {
+  const Model& model;
+  TensorSet weights;
+  Slots slots;
+  TensorSet buffers;
+};
+
+}  // namespace
 
 RunSaver::RunSaver(collectives::Communicator& communicator, Guard& guard, Session& session)
     : communicator_(communicator),
@@ -32,41 +53,48 @@ void RunSaver::NoteLoss(double loss, const std::string& bad_layer) {
 
 absl::Status RunSaver::CheckFinite() {
   const auto diverged = [this](uint64_t step, const std::string& what) {
-    return absl::OutOfRangeError(absl::StrFormat("step %d: %s is not finite (learning rate %g)%s",
-                                                 step, what, session_.schedule->RateAt(step - 1),
-                                                 LastGood()));
+    return absl::OutOfRangeError(
+        absl::StrFormat("step %d: %s is not finite (learning rate %g)%s", step, what,
+                        session_.main().schedule->RateAt(step - 1), LastGood()));
   };
   if (bad_step_ && bad_layer_.empty()) return diverged(*bad_step_, "the loss");
   if (bad_step_) {
     return diverged(*bad_step_,
                     absl::StrCat("the loss, by the result of layer '", bad_layer_, "',"));
   }
-  for (size_t i = 0; i < session_.weights.size(); ++i) {
-    const std::vector<float>& weights = session_.weights[i];
-    if (!std::all_of(weights.begin(), weights.end(), [](float w) { return std::isfinite(w); })) {
-      return diverged(session_.state.step,
-                      absl::StrCat("a value of '", session_.model.parameters[i].name, "'"));
+  for (const TrainedModel& trained : session_.models) {
+    const std::string bad = NonFiniteOf(trained);
+    if (!bad.empty()) {
+      return diverged(session_.state.step, absl::StrCat("a value of '", bad, "'"));
     }
   }
   return absl::OkStatus();
 }
 
+absl::StatusOr<std::vector<const Slots*>> RunSaver::GatherSlots() {
+  std::vector<const Slots*> all;
+  for (const TrainedModel& trained : session_.models) {
+    MILLRACE_ASSIGN_OR_RETURN(all.emplace_back(), trained.strategy->GatherSlots());
+  }
+  return all;
+}
+
 // Gets the parts of a save that the other ranks have.
-absl::StatusOr<const Slots*> RunSaver::Gather(int64_t place) {
+absl::StatusOr<std::vector<const Slots*>> RunSaver::Gather(int64_t place) {
   const absl::Status finite = CheckFinite();
   const Waiting waiting(&guard_.progress(), place);
   MILLRACE_RETURN_IF_ERROR(AgreeOnStatus(communicator_, finite));
-  return session_.strategy->GatherSlots();
+  return GatherSlots();
 }
 
 absl::Status RunSaver::Save(int64_t place) {
   if (session_.job.checkpoint_folder.empty() || begun_step_ == session_.state.step) {
     return absl::OkStatus();
   }
-  MILLRACE_ASSIGN_OR_RETURN(const Slots* const slots, Gather(place));
+  MILLRACE_ASSIGN_OR_RETURN(const std::vector<const Slots*> slots, Gather(place));
   MILLRACE_RETURN_IF_ERROR(Share(Await(), place));
   begun_step_ = session_.state.step;
-  if (communicator_.rank() == 0) Begin(*slots);
+  if (communicator_.rank() == 0) Begin(slots);
   return absl::OkStatus();
 }
 
@@ -83,18 +111,26 @@ absl::Status RunSaver::Share(const absl::Status& written, int64_t place) {
   return absl::OkStatus();
 }
 
-void RunSaver::Begin(const Slots& slots) {
-  Slots all = slots;
-  if (session_.average) all.push_back({kAverageSlot, session_.average->tensors()});
+void RunSaver::Begin(const std::vector<const Slots*>& slots) {
+  std::vector<CopiedModel> copied;
+  for (size_t i = 0; i < slots.size(); ++i) {
+    const TrainedModel& trained = session_.models[i];
+    copied.push_back({trained.model, trained.weights, *slots[i], trained.buffers});
+    if (!trained.average) continue;
+    copied.back().slots.push_back({kAverageSlot, trained.average->tensors()});
+  }
   const CheckpointPolicy& policy = session_.job.job.checkpoint();
   const KeepRule keep = {static_cast<int>(policy.keep()), static_cast<int>(policy.keep_best())};
   writing_ = std::async(
       std::launch::async,
-      [&model = session_.model, state = session_.state, weights = session_.weights,
-       buffers = session_.buffers, copied = std::move(all),
+      [state = session_.state, copied = std::move(copied),
        folder = CheckpointFolder(session_.job.checkpoint_folder, keep, session_.warn,
                                  session_.write_checkpoint)]() -> absl::StatusOr<std::string> {
-        return folder.Save(model, state, weights, copied, buffers);
+        std::vector<ModelTensors> tensors;
+        for (const CopiedModel& of : copied) {
+          tensors.push_back({of.model, of.weights, of.slots, of.buffers});
+        }
+        return folder.Save(state, tensors);
       });
 }
 
@@ -116,7 +152,9 @@ absl::Status RunSaver::Await() {
 std::string RunSaver::SaveAfterLoss(const collectives::PeerLost& lost) {
   if (lost.rank == communicator_.rank()) return "the others have given this rank up";
   if (session_.job.checkpoint_folder.empty()) return "the job names no checkpoint folder";
-  if (!session_.strategy->has_whole_slots()) {
+  const bool has_whole_slots = std::ranges::all_of(
+      session_.models, [](const TrainedModel& of) { return of.strategy->has_whole_slots(); });
+  if (!has_whole_slots) {
     (void)Await();
     if (durable_step_ == session_.state.step) return Saved();
     return absl::StrCat("nothing saved: a part of the optimizer's state is lost with the rank",
@@ -127,10 +165,10 @@ std::string RunSaver::SaveAfterLoss(const collectives::PeerLost& lost) {
   absl::Status status = Await();
   if (status.ok() && durable_step_ == session_.state.step) return Saved();
   status = CheckFinite();
-  const auto slots = session_.strategy->GatherSlots();  // whole, so it waits for no rank
+  const auto slots = GatherSlots();  // whole, so it waits for no rank
   if (status.ok()) {
     begun_step_ = session_.state.step;
-    Begin(**slots);
+    Begin(*slots);
     status = Await();
   }
   if (absl::IsAlreadyExists(status)) {  // the peer was lost while this step was being saved

@@ -5,6 +5,7 @@
 #include <future>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -47,9 +48,11 @@ class RunSaver {
   std::string LastGood();
 
  private:
-  absl::StatusOr<const Slots*> Gather(int64_t place);
+  // The slots of each model.
+  absl::StatusOr<std::vector<const Slots*>> GatherSlots();
+  absl::StatusOr<std::vector<const Slots*>> Gather(int64_t place);
   // Copies the state and begins to write it.
-  void Begin(const Slots& slots);
+  void Begin(const std::vector<const Slots*>& slots);
   // Waits for the file that is being written, if there is one.
   absl::Status Await();
   std::string Saved() const;  // the text of a step that is durable

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <set>
 #include <utility>
 
@@ -13,14 +14,15 @@
 #include "absl/strings/str_format.h"
 #include "base/host.h"
 #include "base/status.h"
-#include "pipeline/pipeline.pb.h"
 #include "pipeline/text_proto.h"
 #include "readers/read_engine.h"
 #include "trainer/job/bad_field.h"
 #include "trainer/loop/evaluate.h"
 #include "trainer/loop/resume.h"
+#include "trainer/loop/share.h"
 #include "trainer/optimizer/optimizer.h"
 #include "trainer/optimizer/parameter_groups.h"
+#include "trainer/optimizer/weight_average.h"
 #include "trainer/ranks/agree.h"
 #include "trainer/ranks/waiting.h"
 #include "trainer/weights/initial.h"
@@ -30,15 +32,6 @@ namespace millrace::trainer {
 using collectives::Communicator;
 
 namespace {
-
-// Rows of the global batch that `stage` makes; 0: it makes none, or its buckets' sizes differ.
-uint64_t BatchOf(const pipeline::proto::Stage& stage) {
-  if (stage.has_batch()) return stage.batch().size();
-  if (stage.has_padded_batch()) return stage.padded_batch().size();
-  if (stage.has_ragged_batch()) return stage.ragged_batch().size();
-  const auto& sizes = stage.bucket_by_length().batch_size();
-  return !sizes.empty() && std::ranges::count(sizes, sizes[0]) == sizes.size() ? sizes[0] : 0;
-}
 
 class Opener {
  public:
@@ -68,8 +61,11 @@ class Opener {
   }
 
   absl::Status LoadFiles();
-  absl::StatusOr<pipeline::Plan> LoadPlan(const std::string& path, PlanNumbers& numbers);
+  absl::StatusOr<pipeline::Plan> LoadPlan(const std::string& path, PlanNumbers& numbers) {
+    return trainer::LoadPlan(path, options_.variables, used_variables_, numbers);
+  }
   absl::Status MakeTensors();
+  void SetTensors(TensorSet weights, TensorSet buffers);
   absl::Status ShareWeights();
   absl::Status FindCheckpoint();
   void Warn(const std::string& text) const {
@@ -77,13 +73,12 @@ class Opener {
   }
   absl::Status ShareCheckpoint();
   absl::Status CheckPlanIsTheCheckpoints();
-  absl::Status BroadcastTensors(TensorSet& tensors);
   absl::Status OpenPipeline();
   absl::Status CheckEvaluation();
   absl::Status MakeSchedule();
-  absl::Status MakeAverage();
-  absl::Status OpenStrategy();
-  absl::Status MakeBackend();
+  absl::Status MakeAverages();
+  absl::Status OpenStrategies();
+  absl::Status MakeBackends();
   absl::Status CheckFilesAgree();
   absl::Status CheckStartAgrees();
   absl::Status GatherCores();
@@ -94,7 +89,7 @@ class Opener {
   const BackendFactory& make_backend_;
   std::set<std::string> used_variables_;
   std::optional<Checkpoint> found_;  // on rank 0, when this training continues one
-  Slots slots_;                      // the optimizer's, and that of the average
+  std::vector<Slots> slots_;         // by model: the optimizer's, and that of the average
   std::unique_ptr<Session> session_ = std::make_unique<Session>();
 };
 
@@ -113,30 +108,10 @@ absl::StatusOr<std::unique_ptr<Session>> Opener::Open() {
   MILLRACE_RETURN_IF_ERROR(Phase(&Opener::CheckEvaluation));
   MILLRACE_RETURN_IF_ERROR(Phase(&Opener::MakeSchedule));
   MILLRACE_RETURN_IF_ERROR(Exchange(&Opener::CheckStartAgrees));
-  MILLRACE_RETURN_IF_ERROR(Phase(&Opener::MakeAverage));
-  MILLRACE_RETURN_IF_ERROR(Exchange(&Opener::OpenStrategy));
-  MILLRACE_RETURN_IF_ERROR(Phase(&Opener::MakeBackend));
+  MILLRACE_RETURN_IF_ERROR(Phase(&Opener::MakeAverages));
+  MILLRACE_RETURN_IF_ERROR(Exchange(&Opener::OpenStrategies));
+  MILLRACE_RETURN_IF_ERROR(Phase(&Opener::MakeBackends));
   return std::move(session_);
-}
-
-// A plan refuses variables that it does not name, which is right for one file. A job has several
-// files, so each gets those that it names; variables that no file names are refused at the end.
-absl::StatusOr<pipeline::Plan> Opener::LoadPlan(const std::string& path, PlanNumbers& numbers) {
-  pipeline::proto::Pipeline message;
-  std::set<std::string> used;
-  const auto parsed = pipeline::LoadTextProto(path, options_.variables, &message, &used);
-  if (!parsed.ok()) return parsed.status();
-  for (const auto& stage : message.stage()) {
-    numbers.batch = std::max(numbers.batch, BatchOf(stage));
-    if (stage.prefetch().batches() > 0) numbers.prefetch = stage.prefetch().batches();
-  }
-  numbers.seed = message.seed();
-  pipeline::Variables variables;
-  for (const auto& [name, value] : options_.variables) {
-    if (used.contains(name)) variables.emplace(name, value);
-  }
-  used_variables_.merge(used);
-  return pipeline::Plan::FromFile(path, variables);
 }
 
 absl::Status Opener::LoadFiles() {
@@ -149,6 +124,9 @@ absl::Status Opener::LoadFiles() {
   if (const auto bad = CheckGroups(job.job.optimizer(), session.model)) {
     return ErrorAt(job.places, *bad);
   }
+  session.models.resize(1);
+  session.main().model = session.model;
+  session.main().optimizer = job.job.optimizer();
   MILLRACE_ASSIGN_OR_RETURN(session.train_plan, LoadPlan(job.train_path, session.train_numbers));
   if (session.train_numbers.batch == 0) {
     return absl::InvalidArgumentError(
@@ -177,17 +155,39 @@ absl::Status Opener::LoadFiles() {
 
 // Only rank 0 reads a file of weights, so all ranks begin with the same.
 absl::Status Opener::MakeTensors() {
-  const OptimizerSpec& spec = session_->job.job.optimizer();
-  slots_ = MakeSlots(spec, session_->model);
-  if (spec.has_ema()) slots_.push_back({kAverageSlot, MakeZeros(session_->model)});
-  return SetInitialTensors(session_->job, session_->model,
-                           communicator_.rank() == 0 && !options_.resume, session_->weights,
-                           session_->buffers);
+  for (const TrainedModel& trained : session_->models) {
+    Slots& slots = slots_.emplace_back(MakeSlots(trained.optimizer, trained.model));
+    if (trained.optimizer.has_ema()) slots.push_back({kAverageSlot, MakeZeros(trained.model)});
+  }
+  TensorSet weights;
+  TensorSet buffers;
+  MILLRACE_RETURN_IF_ERROR(SetInitialTensors(session_->job, session_->model,
+                                             communicator_.rank() == 0 && !options_.resume, weights,
+                                             buffers));
+  SetTensors(std::move(weights), std::move(buffers));
+  return absl::OkStatus();
+}
+
+// Gives each model its part of the tensors of all.
+void Opener::SetTensors(TensorSet weights, TensorSet buffers) {
+  auto weight = weights.begin();
+  auto buffer = buffers.begin();
+  for (TrainedModel& trained : session_->models) {
+    const auto end = weight + std::ssize(trained.model.parameters);
+    trained.weights.assign(std::move_iterator(weight), std::move_iterator(end));
+    weight = end;
+    const auto buffer_end = buffer + std::ssize(trained.model.buffers);
+    trained.buffers.assign(std::move_iterator(buffer), std::move_iterator(buffer_end));
+    buffer = buffer_end;
+  }
 }
 
 absl::Status Opener::ShareWeights() {
-  MILLRACE_RETURN_IF_ERROR(BroadcastTensors(session_->weights));
-  return BroadcastTensors(session_->buffers);
+  for (TrainedModel& trained : session_->models) {
+    MILLRACE_RETURN_IF_ERROR(ShareTensors(communicator_, trained.weights));
+    MILLRACE_RETURN_IF_ERROR(ShareTensors(communicator_, trained.buffers));
+  }
+  return absl::OkStatus();
 }
 
 // Finds the checkpoint to continue from, and checks that new ones can be written before hours of
@@ -203,8 +203,8 @@ absl::Status Opener::FindCheckpoint() {
         paths[0], ": a checkpoint of this job exists; continue it with --resume, or remove it"));
   }
   if (options_.resume) {
-    const Resumption resumption = {options_.job_path, job, session_->model, options_.force,
-                                   options_.warn};
+    const Resumption resumption = {
+        options_.job_path, job, session_->model, session_->models, options_.force, options_.warn};
     MILLRACE_ASSIGN_OR_RETURN(found_, LoadNewest(resumption, paths, slots_));
   }
   return CheckWritable(job.checkpoint_folder);
@@ -214,23 +214,15 @@ absl::Status Opener::ShareCheckpoint() {
   TrainState loaded;
   if (found_.has_value()) {
     session_->resumed_from = found_->path;
-    session_->weights = std::move(found_->weights);
-    session_->buffers = std::move(found_->buffers);
+    SetTensors(std::move(found_->weights), std::move(found_->buffers));
     loaded = std::move(found_->state);
   }
-  uint64_t* const numbers[] = {&loaded.step,
-                               &loaded.updates,
-                               &loaded.epoch,
-                               &loaded.plan_fingerprint,
-                               &loaded.data_fingerprint,
-                               &loaded.global_batch};
-  for (uint64_t* const number : numbers) {
-    MILLRACE_RETURN_IF_ERROR(communicator_.Broadcast({number, DType::kI64, Shape{1}}, 0));
-  }
-  MILLRACE_RETURN_IF_ERROR(BroadcastText(communicator_, loaded.resume_token));
+  MILLRACE_RETURN_IF_ERROR(ShareState(communicator_, loaded));
   MILLRACE_RETURN_IF_ERROR(BroadcastText(communicator_, session_->resumed_from));
   MILLRACE_RETURN_IF_ERROR(ShareWeights());
-  for (Slot& slot : slots_) MILLRACE_RETURN_IF_ERROR(BroadcastTensors(slot.tensors));
+  for (Slots& slots : slots_) {
+    for (Slot& slot : slots) MILLRACE_RETURN_IF_ERROR(ShareTensors(communicator_, slot.tensors));
+  }
   loaded.model_fingerprint = session_->state.model_fingerprint;
   loaded.job = session_->state.job;
   session_->state = std::move(loaded);
@@ -251,14 +243,6 @@ absl::Status Opener::CheckPlanIsTheCheckpoints() {
       absl::StrCat(difference, ": resuming by force, at step ", state.step, " and the same batch"));
   state.plan_fingerprint = fingerprint;
   state.global_batch = session_->train_numbers.batch;
-  return absl::OkStatus();
-}
-
-absl::Status Opener::BroadcastTensors(TensorSet& tensors) {
-  for (std::vector<float>& tensor : tensors) {
-    MILLRACE_RETURN_IF_ERROR(communicator_.Broadcast(
-        {tensor.data(), DType::kF32, Shape{static_cast<int64_t>(tensor.size())}}, 0));
-  }
   return absl::OkStatus();
 }
 
@@ -290,7 +274,7 @@ absl::Status Opener::OpenPipeline() {
   if (!opened.ok()) return Annotate(opened.status(), session.job.train_path);
   session.train = *std::move(opened);
   MILLRACE_RETURN_IF_ERROR(
-      Annotate(CheckFields(session.model, session.train->schema()), session.job.train_path));
+      Annotate(CheckFields(session.main().model, session.train->schema()), session.job.train_path));
   const uint64_t data = session.train->data_fingerprint();
   if (options_.resume && !options_.force && session.state.data_fingerprint != data) {
     return absl::FailedPreconditionError(
@@ -316,9 +300,11 @@ absl::Status Opener::CheckEvaluation() {
 absl::Status Opener::MakeSchedule() {
   Session& session = *session_;
   const StepPlan& steps = session.steps;
-  session.schedule =
-      Schedule::Make(session.job.job.optimizer(), session.state.global_batch * steps.accumulate,
-                     steps.steps_per_epoch, steps.total_steps);
+  for (TrainedModel& trained : session.models) {
+    trained.schedule =
+        Schedule::Make(trained.optimizer, session.state.global_batch * steps.accumulate,
+                       steps.steps_per_epoch, steps.total_steps);
+  }
   return absl::OkStatus();
 }
 
@@ -337,10 +323,12 @@ absl::Status Opener::CheckFilesAgree() {
 
 absl::Status Opener::CheckStartAgrees() {
   const Session& session = *session_;
-  const std::array<Setting, 3> settings = {
-      {{"the training data", session.state.data_fingerprint},
-       {"the number of steps", session.steps.total_steps},
-       {"the weights they start with (another C++ library?)", Digest(session.weights)}}};
+  std::vector<Setting> settings = {{"the training data", session.state.data_fingerprint},
+                                   {"the number of steps", session.steps.total_steps}};
+  for (const TrainedModel& trained : session.models) {
+    settings.push_back(
+        {"the weights they start with (another C++ library?)", Digest(trained.weights)});
+  }
   return CheckSameSettings(communicator_, settings);
 }
 
@@ -353,18 +341,19 @@ absl::Status Opener::GatherCores() {
   return absl::OkStatus();
 }
 
-absl::Status Opener::MakeAverage() {
-  Session& session = *session_;
-  const OptimizerSpec& spec = session.job.job.optimizer();
-  if (!spec.has_ema()) return absl::OkStatus();
-  TensorSet loaded = std::move(slots_.back().tensors);
-  slots_.pop_back();
-  session.average.emplace(spec.ema().decay(), spec.ema().warmup(),
-                          options_.resume ? std::move(loaded) : session.weights);
+absl::Status Opener::MakeAverages() {
+  for (size_t i = 0; i < slots_.size(); ++i) {
+    TrainedModel& trained = session_->models[i];
+    if (!trained.optimizer.has_ema()) continue;
+    TensorSet loaded = std::move(slots_[i].back().tensors);
+    slots_[i].pop_back();
+    trained.average.emplace(trained.optimizer.ema().decay(), trained.optimizer.ema().warmup(),
+                            options_.resume ? std::move(loaded) : trained.weights);
+  }
   return absl::OkStatus();
 }
 
-absl::Status Opener::OpenStrategy() {
+absl::Status Opener::OpenStrategies() {
   Session& session = *session_;
   StrategyOptions options;
   options.steps =
@@ -372,18 +361,23 @@ absl::Status Opener::OpenStrategy() {
   options.first_step = session.state.step;
   options.compute_threads = session.cores.compute;
   options.progress = &progress_;
-  absl::StatusOr<std::unique_ptr<Strategy>> strategy =
-      MakeStrategy(communicator_, session.model, session.job.job, std::move(slots_), options);
-  if (!strategy.ok()) return Annotate(strategy.status(), options_.job_path);
-  session.strategy = *std::move(strategy);
+  for (size_t i = 0; i < slots_.size(); ++i) {
+    TrainedModel& trained = session.models[i];
+    absl::StatusOr<std::unique_ptr<Strategy>> strategy =
+        MakeStrategy(communicator_, trained.model, session.job.job.reduction(), trained.optimizer,
+                     std::move(slots_[i]), options);
+    if (!strategy.ok()) return Annotate(strategy.status(), options_.job_path);
+    trained.strategy = *std::move(strategy);
+  }
   return absl::OkStatus();
 }
 
-absl::Status Opener::MakeBackend() {
-  Session& session = *session_;
-  MILLRACE_ASSIGN_OR_RETURN(session.backend,
-                            make_backend_(session.model, session.weights, session.buffers,
-                                          session.strategy->gradients(), session.cores.compute));
+absl::Status Opener::MakeBackends() {
+  for (TrainedModel& trained : session_->models) {
+    MILLRACE_ASSIGN_OR_RETURN(
+        trained.backend, make_backend_(trained.model, trained.weights, trained.buffers,
+                                       trained.strategy->gradients(), session_->cores.compute));
+  }
   return absl::OkStatus();
 }
 

@@ -19,28 +19,19 @@
 #include "trainer/backend/backend.h"
 #include "trainer/checkpoint/checkpoint.h"
 #include "trainer/job/job.h"
+#include "trainer/loop/plan_file.h"
 #include "trainer/loop/steps.h"
+#include "trainer/loop/trained_model.h"
 #include "trainer/model/model.h"
-#include "trainer/model/parameters.h"
-#include "trainer/optimizer/schedule.h"
-#include "trainer/optimizer/weight_average.h"
-#include "trainer/strategy/strategy.h"
 #include "trainer/train.h"
 
 namespace millrace::trainer {
 
-// Numbers of a plan, for the start-up table.
-struct PlanNumbers {
-  uint64_t batch = 0;  // rows, over all ranks; 0: buckets of several sizes
-  uint64_t seed = 0;
-  uint32_t prefetch = 0;  // batches made ahead; 0: not set in the plan
-};
-
 // The state of a training run on one rank, opened and checked. Members are destroyed in reverse
-// order: the backend, which points into the strategy's memory, first.
+// order.
 struct Session {
   JobFile job;
-  Model model;
+  Model model;  // of several that are trained, the layers of all
   std::optional<pipeline::Plan> train_plan;
   std::optional<pipeline::Plan> eval_plan;  // nullopt: no evaluation
   PlanNumbers train_numbers;
@@ -57,13 +48,12 @@ struct Session {
   StepPlan steps;
 
   TrainState state;
-  std::string resumed_from;  // path of the checkpoint; empty: a fresh start
-  TensorSet weights;
-  TensorSet buffers;
-  std::optional<Schedule> schedule;
-  std::optional<WeightAverage> average;  // nullopt: none
-  std::unique_ptr<Strategy> strategy;
-  std::unique_ptr<Backend> backend;
+  std::string resumed_from;          // path of the checkpoint; empty: a fresh start
+  std::vector<TrainedModel> models;  // at least one; they share the steps and the state
+
+  // The model that reads the pipelines.
+  TrainedModel& main() { return models[0]; }
+  const TrainedModel& main() const { return models[0]; }
 };
 
 // Opens a training: reads the files, finds and loads the checkpoint, opens the pipeline at its

@@ -36,18 +36,17 @@ absl::Status Strategy::FinishEmptyBatch() {
 }
 
 absl::StatusOr<std::unique_ptr<Strategy>> MakeStrategy(Communicator& communicator,
-                                                       const Model& model, const Job& job,
-                                                       Slots slots,
+                                                       const Model& model,
+                                                       const Reduction& reduction,
+                                                       const OptimizerSpec& optimizer, Slots slots,
                                                        const StrategyOptions& options) {
-  const Reduction& reduction = job.reduction();
   collectives::ReducerOptions reducer_options = ReducerOptionsOf(reduction);
   reducer_options.progress = options.progress;
   reducer_options.first_step = static_cast<int64_t>(options.first_step);
   reducer_options.compute_threads = options.compute_threads;
   const bool is_sharded = reduction.shard_optimizer();
   const auto make_update = [&](std::vector<Piece> pieces) {
-    return WeightUpdate(model,
-                        Optimizer(job.optimizer(), model, std::move(slots), std::move(pieces)),
+    return WeightUpdate(model, Optimizer(optimizer, model, std::move(slots), std::move(pieces)),
                         options.progress, is_sharded ? &communicator : nullptr);
   };
   if (reduction.stale_steps() > 0) {

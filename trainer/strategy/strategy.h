@@ -75,15 +75,17 @@ struct StrategyOptions {
   collectives::Progress* progress = nullptr;  // outlives the strategy; null: none
 };
 
-// Makes the strategy that the `reduction` of `job`, with its defaults filled in, asks for.
+// Makes the strategy that `reduction` asks for; it and `optimizer` have their defaults filled in.
 // `slots`, of all parameters, are zeros or a checkpoint's. `communicator` and `model` must outlive
 // the strategy. Collective.
 //   INVALID_ARGUMENT, RESOURCE_EXHAUSTED  an option of the reducer is bad, or there is no memory,
 //                                         on any rank: all ranks return it (IsAgreed)
 //   other                                 a collective call failed
 absl::StatusOr<std::unique_ptr<Strategy>> MakeStrategy(collectives::Communicator& communicator,
-                                                       const Model& model, const Job& job,
-                                                       Slots slots, const StrategyOptions& options);
+                                                       const Model& model,
+                                                       const Reduction& reduction,
+                                                       const OptimizerSpec& optimizer, Slots slots,
+                                                       const StrategyOptions& options);
 
 }  // namespace millrace::trainer
 

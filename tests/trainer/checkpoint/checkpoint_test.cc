@@ -57,9 +57,14 @@ class CheckpointTest : public ::testing::Test {
     state_.global_batch = 256;
   }
 
+  absl::StatusOr<std::string> SaveIn(const CheckpointFolder& folder, const TensorSet& weights,
+                                     const Slots& slots) const {
+    const ModelTensors tensors = {model_, weights, slots, {}};
+    return folder.Save(state_, {&tensors, 1});
+  }
   std::string Save(uint64_t step, int keep = 100) {
     state_.step = step;
-    auto path = CheckpointFolder(folder_, {keep}).Save(model_, state_, weights_, slots_);
+    auto path = SaveIn(CheckpointFolder(folder_, {keep}), weights_, slots_);
     EXPECT_TRUE(path.ok()) << path.status();
     return path.ok() ? *path : "";
   }
@@ -112,7 +117,7 @@ TEST_F(CheckpointTest, WithoutANumberOfUpdatesEveryStepWasOne) {
 TEST_F(CheckpointTest, SlotsAreFoundByTheirNames) {
   state_.step = 1;
   const Slots slots = {{"m", slots_[0].tensors}, {"v", weights_}};
-  const auto path = CheckpointFolder(folder_, {3}).Save(model_, state_, weights_, slots);
+  const auto path = SaveIn(CheckpointFolder(folder_, {3}), weights_, slots);
   ASSERT_TRUE(path.ok()) << path.status();
   auto loaded = LoadCheckpoint(*path, model_);
   ASSERT_TRUE(loaded.ok()) << loaded.status();
@@ -239,7 +244,7 @@ TEST_F(CheckpointTest, TheBestAreKeptBesideTheNewest) {
     state_.step = step;
     state_.test_accuracy = accuracy;
     const CheckpointFolder folder(folder_, {.newest = 1, .best = 2});
-    ASSERT_TRUE(folder.Save(model_, state_, weights_, slots_).ok());
+    ASSERT_TRUE(SaveIn(folder, weights_, slots_).ok());
   };
   save(1, 0.5);
   save(2, 0.75);
@@ -269,7 +274,7 @@ TEST_F(CheckpointTest, AnOldOneThatCannotBeRemovedIsAWarningAndTheOthersGo) {
   std::vector<std::string> warnings;
   const CheckpointFolder folder(folder_, {2},
                                 [&](std::string_view line) { warnings.emplace_back(line); });
-  const auto saved = folder.Save(model_, state_, weights_, slots_);
+  const auto saved = SaveIn(folder, weights_, slots_);
   ASSERT_TRUE(saved.ok()) << saved.status();
   EXPECT_TRUE(LoadCheckpoint(*saved, model_).ok());
   EXPECT_THAT(warnings, ElementsAre(AllOf(HasSubstr(*saved + " is saved"), HasSubstr(stays),
@@ -323,8 +328,7 @@ TEST_F(CheckpointTest, AFailedWriteLeavesTheOldFileAndNothingElse) {
     const rlimit small = {limit, old.rlim_max};
     ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
     state_.step = 2;
-    const auto saved =
-        CheckpointFolder(folder_, {3}).Save(model_, state_, slots_[0].tensors, others_);
+    const auto saved = SaveIn(CheckpointFolder(folder_, {3}), slots_[0].tensors, others_);
     ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &old), 0);
     EXPECT_MESSAGE(saved.status(), absl::StatusCode::kResourceExhausted, "write");
     EXPECT_EQ(ReadAll(path), before);
@@ -353,8 +357,7 @@ TEST_F(CheckpointTest, AFullDiskLeavesTheOldFileAndNothingElse) {
 TEST_F(CheckpointTest, ACheckpointThatAnotherTrainingWroteIsNotReplaced) {
   const std::string path = Save(7);
   const std::string before = ReadAll(path);
-  const auto saved =
-      CheckpointFolder(folder_, {3}).Save(model_, state_, slots_[0].tensors, others_);
+  const auto saved = SaveIn(CheckpointFolder(folder_, {3}), slots_[0].tensors, others_);
   EXPECT_MESSAGE(saved.status(), absl::StatusCode::kAlreadyExists);
   EXPECT_EQ(ReadAll(path), before);
   EXPECT_THAT(Names(), ElementsAre("checkpoint-00000007.safetensors"));
@@ -376,7 +379,7 @@ TEST_F(CheckpointTest, WhatAKilledWriterLeftIsRemovedAndWhatIsInUseStays) {
 
 TEST_F(CheckpointTest, AFolderThatCannotBeMadeIsNamed) {
   WriteAll(folder_, "a file");
-  const auto saved = CheckpointFolder(folder_, {3}).Save(model_, state_, weights_, slots_);
+  const auto saved = SaveIn(CheckpointFolder(folder_, {3}), weights_, slots_);
   EXPECT_MESSAGE(saved.status(), absl::StatusCode::kFailedPrecondition);
 }
 
@@ -390,7 +393,7 @@ TEST_F(CheckpointTest, AnotherModelIsFailedPrecondition) {
 
 TEST_F(CheckpointTest, TensorsThatDoNotFitTheModelAreDataLoss) {
   state_.step = 1;
-  const auto path = CheckpointFolder(folder_, {3}).Save(model_, state_, weights_, slots_);
+  const auto path = SaveIn(CheckpointFolder(folder_, {3}), weights_, slots_);
   ASSERT_TRUE(path.ok());
   const auto file = ReadSafetensors(*path);
   ASSERT_TRUE(file.ok());

@@ -121,8 +121,8 @@ absl::Status LeaveBeforeTheStep(collectives::Communicator&, Session&) { return a
 absl::Status LeaveInTheReducer(collectives::Communicator& communicator, Session& session) {
   std::array<double, 2 + kRanks> flags = {};
   MILLRACE_RETURN_IF_ERROR(MaxOverRanks(communicator, flags));
-  session.strategy->SetRows(0);
-  return session.strategy->MarkReady(session.model.parameters.size() - 1);
+  session.main().strategy->SetRows(0);
+  return session.main().strategy->MarkReady(session.model.parameters.size() - 1);
 }
 
 TEST_F(LostPeerTest, ARankThatLeavesItsReducerInAStepIsLost) {

@@ -45,25 +45,25 @@ class ShardedTest : public TrainTest {
 };
 
 absl::Status Step(Session& session) {
-  Strategy& strategy = *session.strategy;
+  Strategy& strategy = *session.main().strategy;
   strategy.SetRows(1);
-  for (size_t i = session.weights.size(); i-- > 0;) {
+  for (size_t i = session.main().weights.size(); i-- > 0;) {
     MILLRACE_RETURN_IF_ERROR(strategy.MarkReady(i));
   }
   MILLRACE_RETURN_IF_ERROR(strategy.Finish());
   EXPECT_EQ(strategy.num_ready(), 1u);
-  return strategy.Apply(0, {5, 6, 0.1}, session.weights).status();
+  return strategy.Apply(0, {5, 6, 0.1}, session.main().weights).status();
 }
 
 TEST_F(ShardedTest, WhatASaveGathersIsNoCostOfSteps) {
   const absl::Status status = OnTwoRanks([](Session& session, const UsedBuckets&) -> absl::Status {
-    MILLRACE_RETURN_IF_ERROR(session.strategy->GatherSlots().status());
-    EXPECT_EQ(session.strategy->counters().gather_seconds, 0);
+    MILLRACE_RETURN_IF_ERROR(session.main().strategy->GatherSlots().status());
+    EXPECT_EQ(session.main().strategy->counters().gather_seconds, 0);
     MILLRACE_RETURN_IF_ERROR(Step(session));
-    const double of_steps = session.strategy->counters().gather_seconds;
+    const double of_steps = session.main().strategy->counters().gather_seconds;
     EXPECT_GT(of_steps, 0);
-    MILLRACE_RETURN_IF_ERROR(session.strategy->GatherSlots().status());
-    EXPECT_EQ(session.strategy->counters().gather_seconds, of_steps);
+    MILLRACE_RETURN_IF_ERROR(session.main().strategy->GatherSlots().status());
+    EXPECT_EQ(session.main().strategy->counters().gather_seconds, of_steps);
     return absl::OkStatus();
   });
   EXPECT_TRUE(status.ok()) << status;

@@ -1,0 +1,312 @@
+// The training loop. Each step:
+//   wait for the next batch of the pipeline
+//   tell the other ranks (one tiny reduction) whether a rank failed or was asked to stop, so that
+//     all of them leave the loop at the same step
+//   forward, loss, backward: every gradient goes into the reducer as soon as it is there
+//   the optimizer, with the same sums and so the same bits on every rank
+// A step may have several batches (accumulate_steps); a checkpoint is always the end of a whole
+// step. If sums come late (stale_steps), a step is done when its sums are used: a checkpoint holds
+// no step that is under way, and a run that continues computes it again. If a rank cannot announce
+// a failure that way (its compute library or a collective call fails in the middle of a step), it
+// tells the ranks that wait for its gradients (Strategy::Leave), and ends the group by Abort, so
+// that no peer waits for ever.
+
+#include "trainer/loop/training_loop.h"
+
+#include <array>
+#include <chrono>
+#include <cmath>
+#include <span>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/status.h"
+#include "collectives/agreed.h"
+#include "collectives/weights_digest.h"
+#include "trainer/loop/batch_gradients.h"
+#include "trainer/loop/evaluate.h"
+#include "trainer/ranks/agree.h"
+
+namespace millrace::trainer {
+
+using collectives::Communicator;
+using collectives::Phase;
+using collectives::StepOutcome;
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double SecondsSince(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+// While it lives, the weights of each model have the values of their average, if there is one, and
+// the average has theirs. The backend knows the memory of the weights, so values move, not memory.
+class Averaged {
+ public:
+  explicit Averaged(Session& session) : session_(session) { Swap(); }
+  ~Averaged() { Swap(); }
+  Averaged(const Averaged&) = delete;
+  Averaged& operator=(const Averaged&) = delete;
+
+ private:
+  void Swap() {
+    for (TrainedModel& trained : session_.models) {
+      if (trained.average) trained.average->SwapWith(trained.weights);
+    }
+  }
+
+  Session& session_;
+};
+
+void AppendTensors(TrainedModel& trained, std::vector<collectives::NamedTensor>& tensors) {
+  for (size_t i = 0; i < trained.weights.size(); ++i) {
+    const Parameter& parameter = trained.model.parameters[i];
+    tensors.push_back({parameter.name, {trained.weights[i].data(), DType::kF32, parameter.shape}});
+  }
+  for (size_t i = 0; i < trained.buffers.size(); ++i) {
+    const Buffer& buffer = trained.model.buffers[i];
+    tensors.push_back({buffer.name, {trained.buffers[i].data(), DType::kF32, buffer.shape}});
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<TrainOutcome> TrainingLoop::Run() {
+  log_.PrintStart();
+  const bool finished_before = session_.state.step >= session_.steps.total_steps;
+  while (begun_ < session_.steps.total_steps && !outcome_.stopped) {
+    MILLRACE_RETURN_IF_ERROR(Step());
+  }
+  if (finished_before && session_.eval_plan) MILLRACE_RETURN_IF_ERROR(EvaluateNow());
+  MILLRACE_RETURN_IF_ERROR(saver_.Save(place_));
+  MILLRACE_RETURN_IF_ERROR(saver_.Finish(place_));
+  MILLRACE_RETURN_IF_ERROR(Finish());
+  return outcome_;
+}
+
+// Also makes the checks of a step, so that bad data is announced to the other ranks.
+absl::Status TrainingLoop::Check(
+    const absl::StatusOr<std::optional<pipeline::Batch>>& batch) const {
+  absl::Status status = batch.status();
+  if (status.ok() && !batch->has_value()) {
+    status = absl::OutOfRangeError(absl::StrCat("the pipeline ended after ", begun_, " steps"));
+  }
+  const TrainedModel& main = session_.main();
+  if (status.ok()) {
+    status = CheckStepInput(main.model, InputOf(main.model, *session_.train, **batch));
+  }
+  return Annotate(status, session_.job.train_path);
+}
+
+// The next batch, the same on all ranks; nullopt when some rank was asked to stop.
+absl::StatusOr<std::optional<pipeline::Batch>> TrainingLoop::NextBatch(RunningStep& running,
+                                                                       bool is_first) {
+  const Clock::time_point start = Clock::now();
+  const auto step = static_cast<int64_t>(begun_);
+  place_ = step;
+  guard_.progress().Enter(step, -1, Phase::kReading);
+  absl::StatusOr<std::optional<pipeline::Batch>> batch = session_.train->Next();
+  running.counted.wait_seconds += SecondsSince(start);
+  const absl::Status mine = Check(batch);
+  const bool stop = options_.stop != nullptr && options_.stop->load(std::memory_order_relaxed);
+  guard_.progress().Enter(step, -1, Phase::kWaiting);
+  MILLRACE_ASSIGN_OR_RETURN(const Told told, TellPeers(!mine.ok(), stop, is_first));
+  guard_.progress().Enter(step, -1, Phase::kBackward);
+  if (told.failed) return AgreeOnStatus(communicator_, mine);
+  if (told.stop) return std::nullopt;
+  // The reducer reports its buckets from the next one on.
+  if (!session_.model.parameters.empty()) guard_.progress().Enter(step, 0, Phase::kBackward);
+  return batch;
+}
+
+// Each batch needs this exchange anyway. That of a step's first batch also tells how long each rank
+// waited in the step before: for these exchanges to begin, and for its sums.
+absl::StatusOr<TrainingLoop::Told> TrainingLoop::TellPeers(bool failed, bool stop,
+                                                           bool begins_step) {
+  const auto ranks = static_cast<size_t>(communicator_.size());
+  flags_.assign(2 + ranks, 0);
+  flags_[0] = failed ? 1 : 0;
+  flags_[1] = stop ? 1 : 0;
+  if (begins_step) {
+    flags_[2 + communicator_.rank()] =
+        peers_seconds_ + session_.main().strategy->counters().last_finish_seconds;
+    peers_seconds_ = 0;
+  }
+  const Clock::time_point start = Clock::now();
+  MILLRACE_RETURN_IF_ERROR(MaxOverRanks(communicator_, flags_));
+  peers_seconds_ += SecondsSince(start);
+  if (begins_step) log_.AddWaits(std::span(flags_).subspan(2));
+  return Told{flags_[0] != 0, flags_[1] != 0};
+}
+
+absl::Status TrainingLoop::Step() {
+  const Clock::time_point start = Clock::now();
+  RunningStep step;
+  step.statistics.resize(session_.models.size());
+  MILLRACE_ASSIGN_OR_RETURN(const bool complete, RunBatches(step));
+  if (!complete) {
+    outcome_.stopped = true;
+    return absl::OkStatus();
+  }
+  step.counted.seconds = SecondsSince(start);
+  under_way_.push_back(std::move(step));
+  ++begun_;
+  for (size_t i = 0; i < session_.main().strategy->num_ready(); ++i) {
+    MILLRACE_RETURN_IF_ERROR(Update(i));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<bool> TrainingLoop::RunBatches(RunningStep& step) {
+  const uint64_t batches = session_.steps.BatchesOf(begun_);
+  for (uint64_t i = 0; i < session_.steps.accumulate; ++i) {
+    if (i >= batches) {
+      for (const TrainedModel& trained : session_.models) {
+        MILLRACE_RETURN_IF_ERROR(trained.strategy->FinishEmptyBatch());
+      }
+      continue;
+    }
+    MILLRACE_ASSIGN_OR_RETURN(const std::optional<pipeline::Batch> batch, NextBatch(step, i == 0));
+    if (!batch.has_value()) return false;
+    MILLRACE_RETURN_IF_ERROR(ComputeGradients(session_, communicator_, begun_, *batch, step));
+  }
+  return true;
+}
+
+// Comes before the weights change, so that the loss of a rank here leaves a whole step.
+absl::Status TrainingLoop::AverageStatistics(RunningStep& step) {
+  if (session_.model.buffers.empty()) return absl::OkStatus();
+  const Waiting waiting = Wait();
+  for (BatchStatistics& statistics : step.statistics) {
+    MILLRACE_RETURN_IF_ERROR(statistics.AverageOverRanks(communicator_));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status TrainingLoop::Update(size_t i) {
+  const Clock::time_point start = Clock::now();
+  TrainState& state = session_.state;
+  const auto number = static_cast<int64_t>(state.step);
+  RunningStep step = std::move(under_way_.front());
+  under_way_.pop_front();
+  MILLRACE_RETURN_IF_ERROR(AverageStatistics(step));
+  guard_.progress().Enter(number, -1, Phase::kUpdating);
+  StepOutcome outcome;
+  for (size_t m = 0; m < session_.models.size(); ++m) {
+    TrainedModel& trained = session_.models[m];
+    const UpdateStep update = {number, state.updates + 1, trained.schedule->RateAt(state.step)};
+    MILLRACE_ASSIGN_OR_RETURN(outcome, trained.strategy->Apply(i, update, trained.weights));
+    if (outcome.skip) continue;
+    step.statistics[m].Update(trained.model, trained.buffers);
+    if (trained.average) trained.average->Add(update.count, trained.weights);
+  }
+  state.resume_token = std::move(step.resume_token);
+  ++state.step;
+  state.test_accuracy.reset();
+  if (!outcome.skip) ++state.updates;
+  if (state.step % session_.steps.steps_per_epoch == 0) ++state.epoch;
+  step.counted.seconds += SecondsSince(start);
+  log_.AddStep(step.counted, outcome);
+  saver_.NoteLoss(log_.last_loss(), step.bad_layer);
+  MILLRACE_RETURN_IF_ERROR(CountSkips(outcome.skip));
+  return AfterStep();
+}
+
+// All ranks skip the same steps.
+absl::Status TrainingLoop::CountSkips(bool skipped) {
+  if (!skipped) {
+    skipped_in_a_row_ = 0;
+    return absl::OkStatus();
+  }
+  ++outcome_.skipped;
+  ++skipped_in_a_row_;
+  const std::string what =
+      absl::StrCat("step ", session_.state.step, ": the gradients are not finite");
+  if (communicator_.rank() == 0 && options_.warn) options_.warn(what + "; the step is skipped");
+  const uint64_t most = session_.job.job.reduction().max_skipped_steps();
+  if (most == 0 || skipped_in_a_row_ <= most) return absl::OkStatus();
+  return collectives::MarkAgreed(absl::OutOfRangeError(
+      absl::StrCat(what, ", as those of ", skipped_in_a_row_ - 1,
+                   " before it; max_skipped_steps is ", most, saver_.LastGood())));
+}
+
+absl::Status TrainingLoop::CompareWeights() const {
+  const auto every = static_cast<int64_t>(session_.job.job.reduction().digest_every());
+  if (every == 0) return absl::OkStatus();
+  std::vector<collectives::NamedTensor> weights;
+  for (TrainedModel& trained : session_.models) AppendTensors(trained, weights);
+  const Waiting waiting = Wait();
+  const collectives::WeightsWatch watch(every);
+  return watch.AfterStep(static_cast<int64_t>(session_.state.step), communicator_, weights);
+}
+
+absl::Status TrainingLoop::AfterStep() {
+  const TrainState& state = session_.state;
+  const Job& job = session_.job.job;
+  const bool last = state.step == session_.steps.total_steps;
+  if (communicator_.rank() == 0 && options_.progress) {
+    options_.progress(state.step, session_.steps.total_steps);
+  }
+  if (options_.on_weights) options_.on_weights(state.step, session_.main().weights);
+  MILLRACE_RETURN_IF_ERROR(CompareWeights());
+  const bool epoch_end = state.step % session_.steps.steps_per_epoch == 0;
+  if (last || state.step % job.log_every_steps() == 0) MILLRACE_RETURN_IF_ERROR(Log());
+  if (session_.eval_plan && (epoch_end || last)) MILLRACE_RETURN_IF_ERROR(EvaluateNow());
+  const CheckpointPolicy& policy = job.checkpoint();
+  const bool by_step = policy.every_steps() > 0 && state.step % policy.every_steps() == 0;
+  const bool by_epoch =
+      policy.every_epochs() > 0 && epoch_end && state.epoch % policy.every_epochs() == 0;
+  return by_step || by_epoch ? saver_.Save(place_) : absl::OkStatus();
+}
+
+absl::Status TrainingLoop::Log() {
+  const RunLog::Window mine = log_.window();
+  std::array<double, 1> loss = {mine.mean_loss};
+  std::array<double, 1> wait = {mine.wait_seconds};
+  {
+    const Waiting waiting = Wait();
+    MILLRACE_RETURN_IF_ERROR(SumOverRanks(communicator_, std::span<double>(loss)));
+    if (!std::isfinite(loss[0])) {
+      MILLRACE_RETURN_IF_ERROR(AgreeOnStatus(communicator_, saver_.CheckFinite()));
+    }
+    MILLRACE_RETURN_IF_ERROR(MaxOverRanks(communicator_, wait));
+  }
+  log_.PrintWindow({loss[0], wait[0]});
+  return absl::OkStatus();
+}
+
+absl::Status TrainingLoop::EvaluateNow() {
+  const Averaged averaged(session_);
+  MILLRACE_ASSIGN_OR_RETURN(const Evaluation evaluation,
+                            Evaluate(session_, communicator_, guard_.progress(), place_));
+  outcome_.test_accuracy = evaluation.accuracy();
+  session_.state.test_accuracy = evaluation.accuracy();
+  log_.PrintEvaluation(evaluation);
+  return absl::OkStatus();
+}
+
+absl::Status TrainingLoop::Finish() {
+  const collectives::ReducerCounters counters = session_.main().strategy->counters();
+  const RunLog::Fractions mine = log_.fractions(counters);
+  std::array<double, 1> loss = {log_.last_loss()};
+  std::array<double, 2> fractions = {mine.data_wait, mine.exposed};
+  {
+    const Waiting waiting = Wait();
+    MILLRACE_RETURN_IF_ERROR(SumOverRanks(communicator_, std::span<double>(loss)));
+    MILLRACE_RETURN_IF_ERROR(MaxOverRanks(communicator_, fractions));
+  }
+  guard_.progress().Enter(-1, -1, Phase::kUpdating);  // no longer in a step
+  outcome_.reduction = counters;
+  outcome_.straggler = log_.straggler();
+  outcome_.checkpoint = saver_.newest();
+  outcome_.last_loss = loss[0];
+  outcome_.wait_fraction = fractions[0];
+  outcome_.steps = session_.state.step;
+  log_.PrintTotal(outcome_, fractions[1]);
+  return absl::OkStatus();
+}
+
+}  // namespace millrace::trainer

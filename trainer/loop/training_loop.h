@@ -1,0 +1,85 @@
+#ifndef MILLRACE_TRAINER_LOOP_TRAINING_LOOP_H_
+#define MILLRACE_TRAINER_LOOP_TRAINING_LOOP_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "collectives/communicator.h"
+#include "pipeline/pipeline.h"
+#include "trainer/loop/run_log.h"
+#include "trainer/loop/run_saver.h"
+#include "trainer/loop/running_step.h"
+#include "trainer/loop/session.h"
+#include "trainer/ranks/guard.h"
+#include "trainer/ranks/waiting.h"
+#include "trainer/train.h"
+
+namespace millrace::trainer {
+
+// The steps of a training on one rank.
+class TrainingLoop {
+ public:
+  // All outlive it.
+  TrainingLoop(const TrainOptions& options, collectives::Communicator& communicator, Guard& guard,
+               Session& session)
+      : options_(options),
+        communicator_(communicator),
+        guard_(guard),
+        session_(session),
+        log_(options, communicator, session),
+        saver_(communicator, guard, session),
+        begun_(session.state.step) {}
+
+  // Runs all steps that are left, with their evaluations and checkpoints. Collective; the outcomes
+  // are Train's.
+  absl::StatusOr<TrainOutcome> Run();
+
+  RunSaver& saver() { return saver_; }
+
+ private:
+  // Reports that this rank waits while ranks talk to each other outside of the reducer.
+  Waiting Wait() const { return Waiting(&guard_.progress(), place_); }
+  absl::StatusOr<std::optional<pipeline::Batch>> NextBatch(RunningStep& running, bool is_first);
+  // True if at least one rank said so.
+  struct Told {
+    bool failed = false;
+    bool stop = false;
+  };
+  absl::StatusOr<Told> TellPeers(bool failed, bool stop, bool begins_step);
+  absl::Status Check(const absl::StatusOr<std::optional<pipeline::Batch>>& batch) const;
+  absl::Status Step();
+  // Returns false if some rank was asked to stop.
+  absl::StatusOr<bool> RunBatches(RunningStep& step);
+  // Updates the weights by the sums of the `i`th step that is ready.
+  absl::Status Update(size_t i);
+  absl::Status AverageStatistics(RunningStep& step);
+  absl::Status CountSkips(bool skipped);
+  absl::Status CompareWeights() const;
+  absl::Status Log();
+  absl::Status AfterStep();
+  absl::Status EvaluateNow();
+  absl::Status Finish();
+
+  const TrainOptions& options_;
+  collectives::Communicator& communicator_;
+  Guard& guard_;
+  Session& session_;
+  RunLog log_;
+  RunSaver saver_;
+  TrainOutcome outcome_;
+  uint64_t begun_;     // number of steps, with those that are under way
+  int64_t place_ = 0;  // the newest step that this rank has said to be in
+  std::deque<RunningStep> under_way_;
+  double peers_seconds_ = 0;  // time until the other ranks had the step's batches too
+  uint64_t skipped_in_a_row_ = 0;
+  std::vector<double> flags_;  // of NextBatch
+};
+
+}  // namespace millrace::trainer
+
+#endif  // MILLRACE_TRAINER_LOOP_TRAINING_LOOP_H_
