@@ -18,7 +18,7 @@ int AffinityCores(int online) {
   for (int processors = 1024; processors <= 1 << 20; processors *= 4) {
     cpu_set_t* set = CPU_ALLOC(processors);
     const size_t size = CPU_ALLOC_SIZE(processors);
-    const bool read = sched_getaffinity(0, size, set) == 0;
+    const bool read = sched_getaffinity(getpid(), size, set) == 0;
     const int count = read ? CPU_COUNT_S(size, set) : 0;
     CPU_FREE(set);
     if (read) return std::max(1, count);

@@ -10,7 +10,7 @@ namespace millrace {
 // The processors this process may use.
 struct Cores {
   int online = 1;      // processors of the host
-  int affinity = 1;    // those of them in the affinity mask
+  int affinity = 1;    // those of them in the affinity mask of the process's main thread
   double quota = 0;    // cgroup CPU quota in processors; 0: none
   int usable = 1;      // max(1, min(affinity, floor(quota)))
   std::string source;  // the limit that decided: "affinity", "cgroup quota" or "online"

@@ -30,6 +30,9 @@ std::vector<std::unique_ptr<Communicator>> MakeThreadGroup(int size);
 //   INVALID_ARGUMENT    size < 1
 //   RESOURCE_EXHAUSTED  no thread for a rank
 absl::Status RunRanks(int size, const std::function<absl::Status(Communicator&)>& body);
+// The same for `ranks`, the ranks of a group that this process has (replicas.h).
+absl::Status RunGroup(std::vector<std::unique_ptr<Communicator>> ranks,
+                      const std::function<absl::Status(Communicator&)>& body);
 
 struct ConnectOptions {
   std::string backend;  // one of BackendNames() other than "threads"; empty: Connect chooses

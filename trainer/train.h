@@ -33,6 +33,7 @@ struct TrainOptions {
   // since the checkpoint; `warn` tells what is lost.
   bool force = false;
   int threads = 0;            // cores of this rank; 0: usable cores / local ranks
+  int replicas = 0;           // for TrainReplicas: ranks of this process; 0: as the job says
   std::string launch_reason;  // for the start-up table
   // The file to which all ranks append the damaged records of the training and the evaluation data
   // (pipeline::OpenOptions). Empty: none.

@@ -14,6 +14,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "base/mutex.h"
 #include "base/status.h"
 #include "cli/commands/command.h"
 #include "cli/exit.h"
@@ -23,6 +24,7 @@
 #include "cli/wait/unbounded_watch.h"
 #include "collectives/factory.h"
 #include "collectives/peer_lost.h"
+#include "trainer/replicas.h"
 
 namespace millrace::cli {
 namespace {
@@ -33,6 +35,7 @@ struct Flags {
   bool resume = false;
   bool force = false;
   int threads = 0;
+  int replicas = 0;
   ReductionFlags reduction;
   std::string quarantine;
   std::string timeline;
@@ -67,10 +70,11 @@ void OnStopSignal(int signal_number) {
   std::signal(signal_number, SIG_DFL);
 }
 
-// Lines on standard output; below them, on a terminal, a bar.
+// Lines on standard output; below them, on a terminal, a bar. Thread-safe.
 class Display {
  public:
   void Line(std::string_view line) {
+    const MutexLock lock(mu_);
     index_.reset();
     if (bar_) bar_->Clear();
     std::printf("%.*s\n", static_cast<int>(line.size()), line.data());
@@ -81,15 +85,18 @@ class Display {
     std::fprintf(stderr, "millrace: warning: %.*s\n", static_cast<int>(line.size()), line.data());
   }
   void Failure(const absl::Status& status) {
+    const MutexLock lock(mu_);
     index_.reset();
     bar_.reset();
     Fail(status);
   }
   void Index(int64_t done, int64_t total) {
+    const MutexLock lock(mu_);
     if (!index_) index_.emplace("index", "bytes", total);
     index_->Update(done);
   }
   void Step(uint64_t done, uint64_t total) {
+    const MutexLock lock(mu_);
     if (!terminal_) return;
     if (!bar_) bar_.emplace("train", "steps", static_cast<int64_t>(total));
     bar_->Update(static_cast<int64_t>(done));
@@ -97,8 +104,9 @@ class Display {
 
  private:
   const bool terminal_ = isatty(STDERR_FILENO) == 1;
-  std::optional<Progress> index_;
-  std::optional<Progress> bar_;
+  Mutex mu_;
+  std::optional<Progress> index_ MILLRACE_GUARDED_BY(mu_);
+  std::optional<Progress> bar_ MILLRACE_GUARDED_BY(mu_);
 };
 
 int TrainJob(const Flags& flags) {
@@ -124,6 +132,7 @@ int TrainJob(const Flags& flags) {
   options.resume = flags.resume;
   options.force = flags.force;
   options.threads = flags.threads;
+  options.replicas = flags.replicas;
   options.quarantine_file = flags.quarantine;
   options.timeline_file = flags.timeline;
   options.stall_report = std::chrono::milliseconds(flags.stall_report_ms);
@@ -137,7 +146,7 @@ int TrainJob(const Flags& flags) {
   options.index_progress = [&display](int64_t done, int64_t total) { display.Index(done, total); };
   options.warn = Display::Warning;
   options.report = [&display](const absl::Status& status) { display.Failure(status); };
-  const auto outcome = trainer::Train(options, *launch->communicator);
+  const auto outcome = trainer::TrainReplicas(options, *launch->communicator);
   if (!outcome.ok()) {  // some rank has reported it
     return collectives::PeerLostOf(outcome.status()) ? kPeerLost : kFailed;
   }
@@ -194,6 +203,10 @@ void AddTrain(Command parent) {
   command
       .Add("--threads", flags->threads, "Cores of this rank (0: usable cores / ranks of this host)")
       .Whole(0, 4096);
+  command
+      .Add("--replicas", flags->replicas,
+           "Ranks of this process, as threads with their part of its cores (0: as the job says)")
+      .Whole(0, 1024);
   command.Add(
       "--quarantine", flags->quarantine,
       "Append a line for each damaged record of any rank to this file (see records repair)");
@@ -217,6 +230,7 @@ void AddTrain(Command parent) {
       "so when it receives SIGTERM.\n"
       "Examples:\n"
       "  millrace train examples/fashion_mnist/job.pbtxt\n"
+      "  millrace train examples/fashion_mnist/job.pbtxt --replicas 2\n"
       "  mpirun -np 2 millrace train examples/fashion_mnist/job.pbtxt --resume\n"
       "  torchrun --nproc-per-node 2 --no-python millrace train examples/fashion_mnist/job.pbtxt\n"
       "  millrace train job.pbtxt --rank 0 --world-size 2 --rendezvous node1:29500");

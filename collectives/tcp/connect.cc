@@ -193,27 +193,40 @@ class Connector {
 
 }  // namespace
 
-absl::StatusOr<std::shared_ptr<TcpMesh>> ConnectMesh(const RendezvousOptions& options) {
-  MILLRACE_ASSIGN_OR_RETURN(const Socket listener, Listen("", 0));
-  MILLRACE_ASSIGN_OR_RETURN(const int port, PortOf(listener));
-  absl::string_view towards = ToAbsl(options.address);
-  absl::ConsumePrefix(&towards, "tcp:");
-  absl::ConsumePrefix(&towards, "//");
+absl::StatusOr<TcpSeat> OpenTcpSeat(const std::string& towards) {
+  TcpSeat seat;
+  MILLRACE_ASSIGN_OR_RETURN(seat.listener, Listen("", 0));
+  MILLRACE_ASSIGN_OR_RETURN(const int port, PortOf(seat.listener));
   Place own;
   own.host = NetworkIdentity();
   own.nonce = RandomNonce();
   own.loopback = LoopbackAddress(port);
-  own.addresses = OwnAddresses(std::string(towards), port);
-  MILLRACE_ASSIGN_OR_RETURN(const std::vector<std::string> told,
-                            RunRendezvous(options, Encode(own)));
+  own.addresses = OwnAddresses(towards, port);
+  seat.facts = Encode(own);
+  return seat;
+}
+
+absl::StatusOr<std::shared_ptr<TcpMesh>> ConnectMesh(const TcpSeat& seat,
+                                                     const std::vector<std::string>& told,
+                                                     const RendezvousOptions& options) {
   std::vector<Place> places;
   for (const std::string& text : told) {
     MILLRACE_ASSIGN_OR_RETURN(Place place, Decode(text, static_cast<int>(places.size())));
     places.push_back(std::move(place));
   }
-  Connector connector(options, listener, places);
+  Connector connector(options, seat.listener, places);
   MILLRACE_ASSIGN_OR_RETURN(std::vector<TcpMesh::Peer> peers, connector.Run());
   return std::make_shared<TcpMesh>(options.rank, std::move(peers));
+}
+
+absl::StatusOr<std::shared_ptr<TcpMesh>> ConnectMesh(const RendezvousOptions& options) {
+  absl::string_view towards = ToAbsl(options.address);
+  absl::ConsumePrefix(&towards, "tcp:");
+  absl::ConsumePrefix(&towards, "//");
+  MILLRACE_ASSIGN_OR_RETURN(const TcpSeat seat, OpenTcpSeat(std::string(towards)));
+  MILLRACE_ASSIGN_OR_RETURN(const std::vector<std::string> told,
+                            RunRendezvous(options, seat.facts));
+  return ConnectMesh(seat, told, options);
 }
 
 }  // namespace millrace::collectives

@@ -17,6 +17,7 @@
 #include "base/mutex.h"
 #include "collectives/net/socket.h"
 #include "collectives/rendezvous.h"
+#include "collectives/tcp/connect_tcp.h"
 
 // One TCP connection between each two ranks, and messages of several groups over it.
 //
@@ -187,9 +188,15 @@ class TcpMesh {
   absl::Status aborted_ MILLRACE_GUARDED_BY(mu_);
 };
 
-// Meets the other ranks and connects to each. Outcomes as Meet's, and
-//   UNAVAILABLE        a rank that has met the others cannot be reached; names its addresses
-//   DEADLINE_EXCEEDED  a rank that has met the others does not connect
+// Connects `seat` to the other ranks, whose facts are `told`, by rank. Blocks until each of them
+// has called it too, or for the options' timeout.
+//   UNAVAILABLE          a rank cannot be reached; names its addresses
+//   DEADLINE_EXCEEDED    a rank does not connect
+//   FAILED_PRECONDITION  `told` is not what OpenTcpSeat made
+absl::StatusOr<std::shared_ptr<TcpMesh>> ConnectMesh(const TcpSeat& seat,
+                                                     const std::vector<std::string>& told,
+                                                     const RendezvousOptions& options);
+// Meets the other ranks and connects to each. Outcomes as RunRendezvous' and the above.
 absl::StatusOr<std::shared_ptr<TcpMesh>> ConnectMesh(const RendezvousOptions& options);
 
 }  // namespace millrace::collectives

@@ -112,14 +112,26 @@ absl::StatusOr<std::unique_ptr<Transport>> TcpTransport::Split(std::span<const C
   return std::make_unique<TcpTransport>(net_, group, std::move(members));
 }
 
-}  // namespace
-
-absl::StatusOr<std::unique_ptr<Transport>> ConnectTcp(const RendezvousOptions& options) {
+std::unique_ptr<Transport> TransportOf(std::shared_ptr<TcpMesh> mesh) {
   auto net = std::make_shared<Net>();
-  MILLRACE_ASSIGN_OR_RETURN(net->mesh, ConnectMesh(options));
+  net->mesh = std::move(mesh);
   std::vector<int> members(net->mesh->size());
   for (int i = 0; i < net->mesh->size(); ++i) members[i] = i;
   return std::make_unique<TcpTransport>(std::move(net), 0, std::move(members));
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Transport>> ConnectTcp(const RendezvousOptions& options) {
+  MILLRACE_ASSIGN_OR_RETURN(std::shared_ptr<TcpMesh> mesh, ConnectMesh(options));
+  return TransportOf(std::move(mesh));
+}
+
+absl::StatusOr<std::unique_ptr<Transport>> ConnectSeated(const TcpSeat& seat,
+                                                         const std::vector<std::string>& told,
+                                                         const RendezvousOptions& options) {
+  MILLRACE_ASSIGN_OR_RETURN(std::shared_ptr<TcpMesh> mesh, ConnectMesh(seat, told, options));
+  return TransportOf(std::move(mesh));
 }
 
 }  // namespace millrace::collectives

@@ -215,23 +215,27 @@ std::vector<std::unique_ptr<Communicator>> MakeThreadGroup(int size) {
 
 absl::Status RunRanks(int size, const std::function<absl::Status(Communicator&)>& body) {
   if (size < 1) return absl::InvalidArgumentError(absl::StrCat("a group of ", size, " ranks"));
-  std::vector<std::unique_ptr<Communicator>> communicators = MakeThreadGroup(size);
-  std::vector<absl::Status> statuses(size);
+  return RunGroup(MakeThreadGroup(size), body);
+}
+
+absl::Status RunGroup(std::vector<std::unique_ptr<Communicator>> ranks,
+                      const std::function<absl::Status(Communicator&)>& body) {
+  std::vector<absl::Status> statuses(ranks.size());
   {
     std::vector<std::jthread> running;
-    const auto run = [&](int rank) {
+    const auto run = [&](size_t i) {
       // Dropped at the body's end, so that peers that still wait for this rank learn of it.
-      const std::unique_ptr<Communicator> communicator = std::move(communicators[rank]);
-      statuses[rank] = body(*communicator);
-      if (!statuses[rank].ok()) communicator->Abort(statuses[rank]);
+      const std::unique_ptr<Communicator> communicator = std::move(ranks[i]);
+      statuses[i] = body(*communicator);
+      if (!statuses[i].ok()) communicator->Abort(statuses[i]);
     };
-    for (int rank = 0; rank < size; ++rank) {
+    for (size_t i = 0; i < ranks.size(); ++i) {
       try {
-        running.emplace_back(run, rank);
+        running.emplace_back(run, i);
       } catch (const std::system_error& error) {
-        statuses[rank] = absl::ResourceExhaustedError(
-            absl::StrCat("no thread for rank ", rank, ": ", error.what()));
-        communicators[rank]->Abort(statuses[rank]);
+        statuses[i] = absl::ResourceExhaustedError(
+            absl::StrCat("no thread for rank ", ranks[i]->rank(), ": ", error.what()));
+        ranks[i]->Abort(statuses[i]);
         break;
       }
     }

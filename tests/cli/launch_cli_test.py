@@ -94,6 +94,53 @@ class LaunchTest(unittest.TestCase):
                                       rf"met at {re.escape(meet)}")
         self.assertEqual(self.newest(over_tcp).read_bytes(), self.newest(over_mpi).read_bytes())
 
+    def test_replicas_make_the_weights_of_as_many_processes(self):
+        args, processes = self.args("four")
+        done = millrace(*args, prefix=mpirun(4))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        args, replicas = self.args("two-by-two")
+        done = millrace(*args, "--replicas", 2, prefix=mpirun(2))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stdout, r"ranks +4 \(4 on this host\), tcp; 2 processes of 2 replicas, "
+                                      r".*; mpi: OMPI_COMM_WORLD_SIZE=2\n")
+        self.assertEqual(self.newest(replicas).read_bytes(), self.newest(processes).read_bytes())
+        args, replicas = self.args("one-by-four")
+        done = millrace(*args, "--replicas", 4)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stdout, r"ranks +4 \(4 on this host\), threads; 1 process of 4 ")
+        self.assertEqual(self.newest(replicas).read_bytes(), self.newest(processes).read_bytes())
+
+    def await_step(self, rank, step):
+        for line in rank.stdout:
+            if line.startswith(f"step {step}/"):
+                return
+        self.fail(rank.stderr.read())
+
+    def test_a_killed_process_is_lost_to_the_replicas_of_the_other(self):
+        args, checkpoints = self.args("killed-replicas", epochs=1000)
+        for rank in range(2):
+            self.start(args, "--replicas", 2, "--rank", rank, "--world-size", 2, "--rendezvous",
+                       f"file:{self.folder}/meet-killed-replicas")
+        self.await_step(self.ranks[0], 3)
+        self.ranks[1].kill()
+        _, err = self.ranks[0].communicate(timeout=TIMEOUT)
+        self.assertEqual(self.ranks[0].returncode, 76, err)
+        self.assertRegex(err, r"error: rank 0: rank [23] is lost .*; saved step \d+: ")
+        self.assertEqual(len(list(checkpoints.glob("checkpoint-*.safetensors"))), 1)
+
+    def test_a_signal_to_one_process_stops_the_replicas_of_all(self):
+        args, checkpoints = self.args("stopped-replicas", epochs=1000)
+        for rank in range(2):
+            self.start(args, "--replicas", 2, "--rank", rank, "--world-size", 2, "--rendezvous",
+                       f"file:{self.folder}/meet-stopped-replicas")
+        self.await_step(self.ranks[0], 3)
+        self.ranks[1].send_signal(signal.SIGTERM)
+        for rank in self.ranks:
+            _, err = rank.communicate(timeout=TIMEOUT)
+            self.assertEqual(rank.returncode, 75, err)
+            self.assertEqual(err, "")
+        self.assertEqual(len(list(checkpoints.glob("checkpoint-*.safetensors"))), 1)
+
     def test_a_killed_rank_is_lost_to_the_other(self):
         args, _ = self.args("killed", epochs=1000)
         for rank in range(2):

@@ -18,6 +18,7 @@ namespace millrace::trainer {
 namespace {
 
 constexpr uint32_t kMaxThreads = 1024;
+constexpr uint32_t kMaxReplicas = 1024;
 constexpr uint32_t kMaxMib = 1 << 24;  // 16 TiB
 constexpr uint64_t kMaxStepsPerEpoch = uint64_t{1} << 40;
 
@@ -42,6 +43,11 @@ absl::Status Check(const Job& job) {
   if (job.pipeline_threads() > kMaxThreads) {
     return absl::InvalidArgumentError(
         absl::StrCat("pipeline_threads: ", job.pipeline_threads(), " is over ", kMaxThreads));
+  }
+  const uint32_t replicas = job.strategy().mirrored().replicas();
+  if (job.strategy().has_mirrored() && (replicas < 1 || replicas > kMaxReplicas)) {
+    return absl::InvalidArgumentError(absl::StrCat("strategy.mirrored.replicas: ", replicas,
+                                                   " is not between 1 and ", kMaxReplicas));
   }
   if (job.memory_budget_mib() > kMaxMib) {
     return absl::InvalidArgumentError("memory_budget_mib is out of range");
@@ -89,6 +95,7 @@ Job WhatWeightsDependOn(Job job) {
   job.clear_log_every_steps();
   job.clear_pipeline_threads();
   job.clear_memory_budget_mib();
+  if (job.strategy().has_mirrored()) job.clear_strategy();
   // Sums stop being late this many steps before the last one.
   const bool needs_end = NeedsEnd(job.optimizer()) || job.reduction().stale_steps() > 0;
   if (!needs_end) job.clear_epochs();

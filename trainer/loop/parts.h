@@ -1,6 +1,8 @@
 #ifndef MILLRACE_TRAINER_LOOP_PARTS_H_
 #define MILLRACE_TRAINER_LOOP_PARTS_H_
 
+#include <functional>
+
 #include "absl/status/statusor.h"
 #include "base/atomic_file.h"
 #include "collectives/communicator.h"
@@ -20,6 +22,15 @@ struct TrainParts {
 // Trains as Train does, with these parts.
 absl::StatusOr<TrainOutcome> TrainWith(const TrainParts& parts, const TrainOptions& options,
                                        collectives::Communicator& communicator);
+
+// Trains one rank, as Train does.
+using RankTrainer =
+    std::function<absl::StatusOr<TrainOutcome>(const TrainOptions&, collectives::Communicator&)>;
+
+// As TrainReplicas, where each replica calls `train`.
+absl::StatusOr<TrainOutcome> TrainReplicasWith(const RankTrainer& train,
+                                               const TrainOptions& options,
+                                               collectives::Communicator& processes);
 
 }  // namespace millrace::trainer
 

@@ -12,28 +12,12 @@
 #include "collectives/peer_lost.h"
 #include "collectives/timeline_progress.h"
 #include "trainer/ranks/agree.h"
+#include "trainer/ranks/start_limit.h"
 
 namespace millrace::trainer {
 namespace {
 
 using collectives::Phase;
-
-// Limits the communicator's waits for as long as it lives: without a watchdog nothing else ends a
-// wait for a rank that is stopped, or whose host is gone.
-class StartLimit {
- public:
-  StartLimit(collectives::Communicator& communicator, std::chrono::nanoseconds timeout)
-      : communicator_(communicator), before_(communicator.timeout()) {
-    if (before_.count() == 0) communicator_.set_timeout(timeout);
-  }
-  ~StartLimit() { communicator_.set_timeout(before_); }
-  StartLimit(const StartLimit&) = delete;
-  StartLimit& operator=(const StartLimit&) = delete;
-
- private:
-  collectives::Communicator& communicator_;
-  const std::chrono::nanoseconds before_;
-};
 
 absl::Status LeftError(const collectives::PeerLost& left) {
   return collectives::PeerLostError(left, "it has ended its run before the others");

@@ -51,6 +51,19 @@ TEST(JobTest, WhatIsMissingIsNamed) {
             absl::StatusCode::kInvalidArgument);
 }
 
+TEST(JobTest, MirroredNeedsANumberOfReplicas) {
+  const auto load = [](const std::string& mirrored) {
+    return Load("model: \"m\" train: \"t\" strategy { mirrored { " + mirrored + " } }");
+  };
+  EXPECT_MESSAGE(load("").status(), absl::StatusCode::kInvalidArgument);
+  EXPECT_MESSAGE(load("replicas: 1025").status(), absl::StatusCode::kInvalidArgument);
+  const auto job = load("replicas: 2");
+  ASSERT_TRUE(job.ok()) << job.status();
+  EXPECT_EQ(job->job.strategy().mirrored().replicas(), 2u);
+  EXPECT_EQ(job->weights_text, load("replicas: 3")->weights_text)
+      << "a checkpoint continues with any number of them";
+}
+
 TEST(JobTest, FieldsBesideTheFileAreBlamedForWhatTheyCause) {
   const TempFolder folder;
   const std::string path = folder / "job.pbtxt";
