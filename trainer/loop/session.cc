@@ -13,11 +13,9 @@
 #include "absl/strings/str_format.h"
 #include "base/host.h"
 #include "base/status.h"
-#include "pipeline/pipeline.pb.h"
 #include "pipeline/text_proto.h"
-#include "readers/read_engine.h"
 #include "trainer/job/bad_field.h"
-#include "trainer/loop/evaluate.h"
+#include "trainer/loop/open_context.h"
 #include "trainer/loop/resume.h"
 #include "trainer/optimizer/optimizer.h"
 #include "trainer/optimizer/parameter_groups.h"
@@ -30,15 +28,6 @@ namespace millrace::trainer {
 using collectives::Communicator;
 
 namespace {
-
-// Rows of the global batch that `stage` makes; 0: it makes none, or its buckets' sizes differ.
-uint64_t BatchOf(const pipeline::proto::Stage& stage) {
-  if (stage.has_batch()) return stage.batch().size();
-  if (stage.has_padded_batch()) return stage.padded_batch().size();
-  if (stage.has_ragged_batch()) return stage.ragged_batch().size();
-  const auto& sizes = stage.bucket_by_length().batch_size();
-  return !sizes.empty() && std::ranges::count(sizes, sizes[0]) == sizes.size() ? sizes[0] : 0;
-}
 
 class Opener {
  public:
@@ -68,7 +57,6 @@ class Opener {
   }
 
   absl::Status LoadFiles();
-  absl::StatusOr<pipeline::Plan> LoadPlan(const std::string& path, PlanNumbers& numbers);
   absl::Status MakeTensors();
   absl::Status ShareWeights();
   absl::Status FindCheckpoint();
@@ -77,7 +65,6 @@ class Opener {
   }
   absl::Status ShareCheckpoint();
   absl::Status CheckPlanIsTheCheckpoints();
-  absl::Status BroadcastTensors(TensorSet& tensors);
   absl::Status OpenPipeline();
   absl::Status CheckEvaluation();
   absl::Status MakeSchedule();
@@ -119,26 +106,6 @@ absl::StatusOr<std::unique_ptr<Session>> Opener::Open() {
   return std::move(session_);
 }
 
-// A plan refuses variables that it does not name, which is right for one file. A job has several
-// files, so each gets those that it names; variables that no file names are refused at the end.
-absl::StatusOr<pipeline::Plan> Opener::LoadPlan(const std::string& path, PlanNumbers& numbers) {
-  pipeline::proto::Pipeline message;
-  std::set<std::string> used;
-  const auto parsed = pipeline::LoadTextProto(path, options_.variables, &message, &used);
-  if (!parsed.ok()) return parsed.status();
-  for (const auto& stage : message.stage()) {
-    numbers.batch = std::max(numbers.batch, BatchOf(stage));
-    if (stage.prefetch().batches() > 0) numbers.prefetch = stage.prefetch().batches();
-  }
-  numbers.seed = message.seed();
-  pipeline::Variables variables;
-  for (const auto& [name, value] : options_.variables) {
-    if (used.contains(name)) variables.emplace(name, value);
-  }
-  used_variables_.merge(used);
-  return pipeline::Plan::FromFile(path, variables);
-}
-
 absl::Status Opener::LoadFiles() {
   Session& session = *session_;
   MILLRACE_ASSIGN_OR_RETURN(session.job, LoadJob(options_.job_path, options_.variables,
@@ -149,7 +116,8 @@ absl::Status Opener::LoadFiles() {
   if (const auto bad = CheckGroups(job.job.optimizer(), session.model)) {
     return ErrorAt(job.places, *bad);
   }
-  MILLRACE_ASSIGN_OR_RETURN(session.train_plan, LoadPlan(job.train_path, session.train_numbers));
+  MILLRACE_ASSIGN_OR_RETURN(session.train_plan, LoadPlan(job.train_path, options_.variables,
+                                                         used_variables_, session.train_numbers));
   if (session.train_numbers.batch == 0) {
     return absl::InvalidArgumentError(
         absl::StrCat(job.train_path,
@@ -157,7 +125,8 @@ absl::Status Opener::LoadFiles() {
                      "one, which its learning rate is for"));
   }
   if (!job.eval_path.empty()) {
-    MILLRACE_ASSIGN_OR_RETURN(session.eval_plan, LoadPlan(job.eval_path, session.eval_numbers));
+    MILLRACE_ASSIGN_OR_RETURN(session.eval_plan, LoadPlan(job.eval_path, options_.variables,
+                                                          used_variables_, session.eval_numbers));
   }
   MILLRACE_RETURN_IF_ERROR(pipeline::CheckVariablesUsed(options_.variables, used_variables_));
   if (options_.resume && job.checkpoint_folder.empty()) {
@@ -186,8 +155,8 @@ absl::Status Opener::MakeTensors() {
 }
 
 absl::Status Opener::ShareWeights() {
-  MILLRACE_RETURN_IF_ERROR(BroadcastTensors(session_->weights));
-  return BroadcastTensors(session_->buffers);
+  MILLRACE_RETURN_IF_ERROR(BroadcastTensors(communicator_, session_->weights));
+  return BroadcastTensors(communicator_, session_->buffers);
 }
 
 // Finds the checkpoint to continue from, and checks that new ones can be written before hours of
@@ -230,7 +199,7 @@ absl::Status Opener::ShareCheckpoint() {
   MILLRACE_RETURN_IF_ERROR(BroadcastText(communicator_, loaded.resume_token));
   MILLRACE_RETURN_IF_ERROR(BroadcastText(communicator_, session_->resumed_from));
   MILLRACE_RETURN_IF_ERROR(ShareWeights());
-  for (Slot& slot : slots_) MILLRACE_RETURN_IF_ERROR(BroadcastTensors(slot.tensors));
+  for (Slot& slot : slots_) MILLRACE_RETURN_IF_ERROR(BroadcastTensors(communicator_, slot.tensors));
   loaded.model_fingerprint = session_->state.model_fingerprint;
   loaded.job = session_->state.job;
   session_->state = std::move(loaded);
@@ -254,27 +223,11 @@ absl::Status Opener::CheckPlanIsTheCheckpoints() {
   return absl::OkStatus();
 }
 
-absl::Status Opener::BroadcastTensors(TensorSet& tensors) {
-  for (std::vector<float>& tensor : tensors) {
-    MILLRACE_RETURN_IF_ERROR(communicator_.Broadcast(
-        {tensor.data(), DType::kF32, Shape{static_cast<int64_t>(tensor.size())}}, 0));
-  }
-  return absl::OkStatus();
-}
-
 absl::Status Opener::OpenPipeline() {
   Session& session = *session_;
-  ContextOptions context;
-  context.threads = session.cores.pipeline;
-  MILLRACE_ASSIGN_OR_RETURN(context.io, readers::MakePreadEngine(session.cores.io));
-  context.batch_priority = true;
-  context.memory_budget_bytes = int64_t{session.job.job.memory_budget_mib()} << 20;
-  if (communicator_.rank() == 0 && options_.warn) {
-    context.log = [warn = options_.warn](LogLevel level, std::string_view text) {
-      if (level != LogLevel::kInfo) warn(text);
-    };
-  }
-  MILLRACE_ASSIGN_OR_RETURN(session.context, pipeline::MakeContext(std::move(context)));
+  MILLRACE_ASSIGN_OR_RETURN(session.context,
+                            OpenContext(session.job.job, session.cores,
+                                        communicator_.rank() == 0 ? options_.warn : nullptr));
   pipeline::OpenOptions open;
   open.rank = communicator_.rank();
   open.world = communicator_.size();
@@ -309,7 +262,8 @@ absl::Status Opener::OpenPipeline() {
 absl::Status Opener::CheckEvaluation() {
   const Session& session = *session_;
   if (!session.eval_plan) return absl::OkStatus();
-  const auto pipeline = OpenEvaluation(session, communicator_, options_.index_progress);
+  const auto pipeline =
+      OpenEvaluation(EvaluationPartsOf(session), communicator_, options_.index_progress);
   return Annotate(pipeline.status(), session.job.eval_path);
 }
 
@@ -388,6 +342,11 @@ absl::Status Opener::MakeBackend() {
 }
 
 }  // namespace
+
+EvaluationParts EvaluationPartsOf(const Session& session) {
+  return {session.model,   *session.eval_plan,      session.job.eval_path,
+          session.context, session.quarantine_file, session.backend.get()};
+}
 
 absl::StatusOr<std::unique_ptr<Session>> OpenSession(const TrainOptions& options,
                                                      Communicator& communicator,

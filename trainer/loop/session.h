@@ -19,6 +19,8 @@
 #include "trainer/backend/backend.h"
 #include "trainer/checkpoint/checkpoint.h"
 #include "trainer/job/job.h"
+#include "trainer/loop/evaluate.h"
+#include "trainer/loop/plan_file.h"
 #include "trainer/loop/steps.h"
 #include "trainer/model/model.h"
 #include "trainer/model/parameters.h"
@@ -28,13 +30,6 @@
 #include "trainer/train.h"
 
 namespace millrace::trainer {
-
-// Numbers of a plan, for the start-up table.
-struct PlanNumbers {
-  uint64_t batch = 0;  // rows, over all ranks; 0: buckets of several sizes
-  uint64_t seed = 0;
-  uint32_t prefetch = 0;  // batches made ahead; 0: not set in the plan
-};
 
 // The state of a training run on one rank, opened and checked. Members are destroyed in reverse
 // order: the backend, which points into the strategy's memory, first.
@@ -65,6 +60,9 @@ struct Session {
   std::unique_ptr<Strategy> strategy;
   std::unique_ptr<Backend> backend;
 };
+
+// The parts of its evaluation. They borrow from the session, which has an evaluation plan.
+EvaluationParts EvaluationPartsOf(const Session& session);
 
 // Opens a training: reads the files, finds and loads the checkpoint, opens the pipeline at its
 // position, and makes the model, the strategy, which reports to `progress`, and the backend.

@@ -24,7 +24,6 @@
 #include <vector>
 
 #include "absl/strings/cord.h"
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
 #include "collectives/agreed.h"
@@ -38,6 +37,7 @@
 #include "trainer/loop/session.h"
 #include "trainer/ranks/agree.h"
 #include "trainer/ranks/guard.h"
+#include "trainer/ranks/report_failure.h"
 #include "trainer/ranks/waiting.h"
 
 namespace millrace::trainer {
@@ -358,9 +358,11 @@ absl::Status Loop::Log() {
 
 absl::Status Loop::EvaluateNow() {
   const Averaged averaged(session_);
-  MILLRACE_ASSIGN_OR_RETURN(const Evaluation evaluation,
-                            Evaluate(session_, communicator_, guard_.progress(), place_));
+  MILLRACE_ASSIGN_OR_RETURN(
+      const Evaluation evaluation,
+      Evaluate(EvaluationPartsOf(session_), communicator_, guard_.progress(), place_));
   outcome_.test_accuracy = evaluation.accuracy();
+  outcome_.test_loss = LineOf(evaluation, session_.model.losses[0]).mean_loss;
   session_.state.test_accuracy = evaluation.accuracy();
   log_.PrintEvaluation(evaluation);
   return absl::OkStatus();
@@ -433,25 +435,6 @@ absl::StatusOr<TrainOutcome> Run(const TrainParts& parts, const TrainOptions& op
   return AfterLoss(options, loop.saver(), guard, status);
 }
 
-// Returns the error as Train does, and shows it to the user if this rank is to do so.
-absl::Status Report(const TrainOptions& options, const Communicator& communicator,
-                    absl::Status status) {
-  const bool agreed = IsAgreed(status);
-  const std::string here = absl::StrCat("rank ", communicator.rank());
-  // Some errors of communicators say it themselves.
-  const bool says_where = absl::StartsWith(status.message(), absl::StrCat(here, ": "));
-  if (!agreed && !says_where) status = Annotate(status, here);
-  // CANCELLED: a peer aborted the group, after it reported the reason.
-  const bool mine = agreed ? communicator.rank() == 0 : !absl::IsCancelled(status);
-  if (mine && options.report) {
-    (void)WithoutExceptions([&] {
-      options.report(status);
-      return absl::OkStatus();
-    });
-  }
-  return status;
-}
-
 }  // namespace
 
 absl::StatusOr<TrainOutcome> Train(const TrainOptions& options, Communicator& communicator) {
@@ -469,7 +452,7 @@ absl::StatusOr<TrainOutcome> TrainWith(const TrainParts& parts, const TrainOptio
       return absl::OkStatus();
     });
     if (status.ok()) return outcome;
-    status = Report(options, communicator, std::move(status));
+    status = ReportFailure(options.report, communicator, std::move(status));
     if (held.guard != nullptr) held.guard->AwaitSaver();
     if (!IsAgreed(status) && !collectives::PeerLostOf(status)) {
       if (held.guard != nullptr) held.guard->Leave();
