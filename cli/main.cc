@@ -14,6 +14,8 @@ int main(int argc, char** argv) {
   jobs.add = [](millrace::cli::Command& top) {
     millrace::cli::AddBench(top);
     millrace::cli::AddTrain(top);
+    millrace::cli::AddEval(top);
+    millrace::cli::AddPredict(top);
     millrace::cli::AddModel(top);
     millrace::cli::AddWeights(top);
   };

@@ -56,17 +56,29 @@ std::vector<std::string> FormatReduction(const collectives::ReducerCounters& cou
                                          double exposed_fraction);
 
 struct EvaluationLine {
-  uint64_t epoch = 0;
+  std::optional<uint64_t> epoch;  // not shown if there is none
   int64_t correct = 0;
   int64_t total = 0;
   double mean_loss = 0;
   std::optional<int64_t> in_top5;    // not shown if there is none
   std::optional<double> mean_error;  // shown in place of the accuracy
+  std::optional<double> auc;         // NaN: undefined; not shown if there is none
 };
 
-// "epoch 2: test accuracy 0.9012 (9012/10000), top-5 0.9950, loss 0.2801", or "epoch 2: test error
-// 0.1250 (mean absolute), loss 0.0301".
+// "epoch 2: test accuracy 0.9012 (9012/10000), top-5 0.9950, loss 0.2801", "epoch 2: test error
+// 0.1250 (mean absolute), loss 0.0301", or "epoch 2: test accuracy 0.7500 (75/100), AUC 0.8125,
+// loss 0.5012".
 std::string FormatEvaluation(const EvaluationLine& line);
+
+// The weights that an evaluation or a prediction has taken.
+struct WeightsUsed {
+  std::string path;
+  std::optional<uint64_t> step;  // of a checkpoint
+  bool is_average = false;
+};
+
+// "weights: checkpoints/checkpoint-00000940.safetensors, step 940, their average".
+std::string FormatWeights(const WeightsUsed& weights);
 
 // "NOT input-bound" below 5 %, "MODERATELY input-bound" below 20 %, else "HIGHLY
 // input-bound": the limits of xprof's input pipeline analysis.

@@ -76,6 +76,7 @@ struct TrainOutcome {
   uint64_t steps = 0;        // steps of the whole job, over all its runs
   uint64_t skipped = 0;      // steps of this run whose gradients were not finite
   double test_accuracy = 0;  // accuracy of the last evaluation, in [0, 1]; 0 if there was none
+  double test_loss = 0;      // mean loss of that evaluation
   double last_loss = 0;
   double wait_fraction = 0;  // data wait / step time, first step excluded
   std::string checkpoint;    // path of the newest checkpoint

@@ -25,6 +25,8 @@ void AddBench(Command parent);
 void AddTrain(Command parent);
 void AddModel(Command parent);
 void AddWeights(Command parent);
+void AddEval(Command parent);
+void AddPredict(Command parent);
 
 }  // namespace millrace::cli
 

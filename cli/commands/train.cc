@@ -1,7 +1,5 @@
 #include "trainer/train.h"
 
-#include <unistd.h>
-
 #include <atomic>
 #include <chrono>
 #include <csignal>
@@ -12,15 +10,13 @@
 #include <string_view>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
-#include "base/mutex.h"
 #include "base/status.h"
 #include "cli/commands/command.h"
 #include "cli/exit.h"
 #include "cli/flags/checks.h"
+#include "cli/flags/launch.h"
 #include "cli/flags/reduction.h"
-#include "cli/wait/progress.h"
+#include "cli/wait/display.h"
 #include "cli/wait/unbounded_watch.h"
 #include "collectives/factory.h"
 #include "collectives/peer_lost.h"
@@ -39,23 +35,12 @@ struct Flags {
   ReductionFlags reduction;
   std::string quarantine;
   std::string timeline;
-  int stall_report_ms = 3000;
-  int stall_abort_ms = 60'000;
-  collectives::ConnectOptions connect;
-  int connect_timeout_s = 300;
-  int timeout_s = 0;
+  LaunchFlags launch;
 };
-
-collectives::ConnectOptions ConnectOptionsOf(const Flags& flags) {
-  collectives::ConnectOptions options = flags.connect;
-  options.connect_timeout = std::chrono::seconds(flags.connect_timeout_s);
-  options.timeout = std::chrono::seconds(flags.timeout_s);
-  return options;
-}
 
 // `watch` must outlive the result.
 absl::StatusOr<collectives::Launch> ConnectAll(const Flags& flags, UnboundedWatch& watch) {
-  collectives::ConnectOptions options = ConnectOptionsOf(flags);
+  collectives::ConnectOptions options = flags.launch.options();
   options.on_unbounded = [&watch](std::string_view what) { watch.Tell(what); };
   return collectives::Connect(options);
 }
@@ -70,57 +55,18 @@ void OnStopSignal(int signal_number) {
   std::signal(signal_number, SIG_DFL);
 }
 
-// Lines on standard output; below them, on a terminal, a bar. Thread-safe.
-class Display {
- public:
-  void Line(std::string_view line) {
-    const MutexLock lock(mu_);
-    index_.reset();
-    if (bar_) bar_->Clear();
-    std::printf("%.*s\n", static_cast<int>(line.size()), line.data());
-    std::fflush(stdout);
-  }
-  // From any thread.
-  static void Warning(std::string_view line) {
-    std::fprintf(stderr, "millrace: warning: %.*s\n", static_cast<int>(line.size()), line.data());
-  }
-  void Failure(const absl::Status& status) {
-    const MutexLock lock(mu_);
-    index_.reset();
-    bar_.reset();
-    Fail(status);
-  }
-  void Index(int64_t done, int64_t total) {
-    const MutexLock lock(mu_);
-    if (!index_) index_.emplace("index", "bytes", total);
-    index_->Update(done);
-  }
-  void Step(uint64_t done, uint64_t total) {
-    const MutexLock lock(mu_);
-    if (!terminal_) return;
-    if (!bar_) bar_.emplace("train", "steps", static_cast<int64_t>(total));
-    bar_->Update(static_cast<int64_t>(done));
-  }
-
- private:
-  const bool terminal_ = isatty(STDERR_FILENO) == 1;
-  Mutex mu_;
-  std::optional<Progress> index_ MILLRACE_GUARDED_BY(mu_);
-  std::optional<Progress> bar_ MILLRACE_GUARDED_BY(mu_);
-};
-
 int TrainJob(const Flags& flags) {
   if (flags.force && !flags.resume) {
     return FailUsage(absl::InvalidArgumentError("--force goes with --resume"));
   }
   auto variables = ParseVariables(flags.variables);
   if (!variables.ok()) return FailUsage(variables.status());
-  if (flags.connect.backend == "nccl") {
+  if (flags.launch.connect.backend == "nccl") {
     return Fail(absl::InvalidArgumentError(
         "backend 'nccl' reduces memory of GPUs, but the gradients of `train` are in the host's: "
         "take single, tcp or mpi (`millrace bench` takes nccl)"));
   }
-  UnboundedWatch watch(std::chrono::seconds(flags.connect_timeout_s));
+  UnboundedWatch watch(flags.launch.connect_timeout());
   absl::StatusOr<collectives::Launch> launch = ConnectAll(flags, watch);
   if (!launch.ok()) return Fail(launch.status());
   std::signal(SIGTERM, OnStopSignal);
@@ -135,9 +81,9 @@ int TrainJob(const Flags& flags) {
   options.replicas = flags.replicas;
   options.quarantine_file = flags.quarantine;
   options.timeline_file = flags.timeline;
-  options.stall_report = std::chrono::milliseconds(flags.stall_report_ms);
-  options.stall_abort = std::chrono::milliseconds(flags.stall_abort_ms);
-  options.start_timeout = std::chrono::seconds(flags.connect_timeout_s);
+  options.stall_report = std::chrono::milliseconds(flags.launch.stall_report_ms);
+  options.stall_abort = std::chrono::milliseconds(flags.launch.stall_abort_ms);
+  options.start_timeout = flags.launch.connect_timeout();
   options.launch_reason = launch->reason;
   options.stop = &stop_requested;
   Display display;
@@ -158,34 +104,6 @@ int TrainJob(const Flags& flags) {
   if (resumable) return kStoppedResumable;
   if (launch->communicator->rank() != 0) return kFailed;
   return Fail(absl::CancelledError("stopped by a signal; the job names no checkpoint folder"));
-}
-
-// docs/distributed.md
-void AddLaunchFlags(Command& command, Flags& flags) {
-  command
-      .Add("--rank", flags.connect.flags.rank,
-           "Rank of this process, with --world-size (default: the launcher's)")
-      .Whole(0, 1 << 24);
-  command
-      .Add("--world-size", flags.connect.flags.size,
-           "Number of processes (default: the launcher's)")
-      .Whole(1, 1 << 24);
-  command.Add(
-      "--rendezvous", flags.connect.rendezvous,
-      "Where the processes meet: HOST:PORT of rank 0, or file:FOLDER, a folder that all share");
-  command.Add("--job-id", flags.connect.job_id,
-              "Refuse processes with another job id at the rendezvous (default: the launcher's)");
-  command.Add(
-      "--backend", flags.connect.backend,
-      absl::StrCat("How ranks talk, instead of what suits the launcher: ", "single, tcp, mpi"));
-  command
-      .Add("--connect-timeout", flags.connect_timeout_s,
-           "Seconds to wait for the other ranks at the start, and at the end of MPI")
-      .Whole(1, 1 << 24);
-  command
-      .Add("--timeout", flags.timeout_s,
-           "Seconds that an operation may wait for a peer before the job fails (0: for ever)")
-      .Whole(0, 1 << 24);
 }
 
 }  // namespace
@@ -212,18 +130,8 @@ void AddTrain(Command parent) {
       "Append a line for each damaged record of any rank to this file (see records repair)");
   command.Add("--timeline", flags->timeline,
               "Write a timeline of all ranks to this file (Chrome trace format)");
-  command
-      .Add("--stall-report-ms", flags->stall_report_ms,
-           "Report a rank after the others have waited for it this long")
-      .ShowDefault()
-      .Whole(1, kMaxInt);
-  command
-      .Add("--stall-abort-ms", flags->stall_abort_ms,
-           "Give a rank up after this long, and exit with 76 (0: never)")
-      .ShowDefault()
-      .Whole(0, kMaxInt);
   AddReductionFlags(command, flags->reduction);
-  AddLaunchFlags(command, *flags);
+  AddLaunchFlags(command, flags->launch);
   command.Footer(
       "SIGTERM or SIGUSR1: all ranks save a checkpoint on the same step, then exit with 75.\n"
       "mpirun itself kills its ranks on SIGTERM; send it SIGUSR1 instead. scripts/mpirun.sh does\n"

@@ -20,11 +20,12 @@ namespace millrace::trainer {
 
 // The input of one step of one rank. All fields borrow.
 struct StepInput {
-  std::vector<ConstTensorView> inputs;   // for each input of the model: [rows, ...shape]
-  std::vector<ConstTensorView> targets;  // for each loss; Loss::Accepts says which
-  std::span<const uint8_t> valid;        // one byte per row; 0: padding, which counts for nothing
-  int64_t global_valid_rows = 0;         // over all ranks: the divisor of the loss
-  std::span<const SampleId> ids;         // the samples in the rows; empty: 0, 1, ...
+  std::vector<ConstTensorView> inputs;  // for each input of the model: [rows, ...shape]
+  // For each loss; Loss::Accepts says which. Empty in a prediction, which computes no losses.
+  std::vector<ConstTensorView> targets;
+  std::span<const uint8_t> valid;  // one byte per row; 0: padding, which counts for nothing
+  int64_t global_valid_rows = 0;   // over all ranks: the divisor of the loss
+  std::span<const SampleId> ids;   // the samples in the rows; empty: 0, 1, ...
   // Keys of the random numbers of a training step, beside the sample's id.
   uint64_t seed = 0;
   uint64_t step = 0;
@@ -69,12 +70,20 @@ class Network {
   // REQUIRES: the network is compiled for training.
   virtual const TensorSet& statistics() const = 0;
 
+  // The value that loss `i` of the model reads, of the last Forward: its rows one after the other.
+  // It lives until the next Forward.
+  virtual std::span<const float> output(size_t i) const = 0;
+
   // The name of the first layer whose result in the last Forward has values that are infinite or
   // NaN, to explain a loss that is; empty: there is none.
   virtual std::string FirstNonFinite() const = 0;
 };
 
-enum class NetworkUse { kTraining, kEvaluation };
+enum class NetworkUse {
+  kTraining,
+  kEvaluation,
+  kPrediction,  // as kEvaluation, but there are no targets
+};
 
 // Compiles a model and holds what its networks share. Thread-compatible.
 class Backend {
@@ -84,6 +93,7 @@ class Backend {
   // The network for batches of `rows` >= 1 rows, made at the first call; it lives as long as the
   // backend.
   //   RESOURCE_EXHAUSTED, INTERNAL  there is no memory, or the compute library failed
+  //   FAILED_PRECONDITION           the use is training, and the backend has no gradients
   virtual absl::StatusOr<Network*> Compile(int64_t rows, NetworkUse use) = 0;
 
   // "oneDNN 2.6.3, AVX512_CORE": library and instruction set.
@@ -91,9 +101,9 @@ class Backend {
 };
 
 // Makes a backend of `model` that reads `weights` at every step, `buffers` at every evaluation, and
-// writes `gradients`: one tensor for each parameter or buffer, which outlive the backend. It
-// computes with `threads` >= 1 threads; a fixed number of them gives the same bits for the same
-// inputs.
+// writes `gradients`: one tensor for each parameter or buffer, which outlive the backend. Without
+// gradients it trains nothing. It computes with `threads` >= 1 threads; a fixed number of them
+// gives the same bits for the same inputs.
 //   INVALID_ARGUMENT    the tensors do not fit the model
 //   RESOURCE_EXHAUSTED  no memory
 //   INTERNAL            the compute library failed (its words are in the message)
@@ -108,8 +118,10 @@ absl::StatusOr<std::unique_ptr<Backend>> MakeOneDnnBackend(const Model& model,
                                                            std::vector<std::span<float>> gradients,
                                                            int threads);
 
-// Checks `input` against `model`, as every network does first.
-absl::Status CheckStepInput(const Model& model, const StepInput& input);
+// Checks `input` against `model`, as every network does first. In a prediction there are no
+// targets.
+absl::Status CheckStepInput(const Model& model, const StepInput& input,
+                            NetworkUse use = NetworkUse::kTraining);
 
 }  // namespace millrace::trainer
 

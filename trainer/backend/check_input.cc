@@ -45,10 +45,11 @@ Shape RowShape(const Shape& shape, int64_t rows) {
 
 }  // namespace
 
-absl::Status CheckStepInput(const Model& model, const StepInput& input) {
+absl::Status CheckStepInput(const Model& model, const StepInput& input, NetworkUse use) {
   const auto rows = static_cast<int64_t>(input.valid.size());
   if (rows < 1) return absl::InvalidArgumentError("a batch without rows");
-  if (input.inputs.size() != model.inputs.size() || input.targets.size() != model.losses.size()) {
+  const size_t targets = use == NetworkUse::kPrediction ? 0 : model.losses.size();
+  if (input.inputs.size() != model.inputs.size() || input.targets.size() != targets) {
     return absl::InvalidArgumentError("the batch does not have the fields of the model");
   }
   for (size_t i = 0; i < input.inputs.size(); ++i) {

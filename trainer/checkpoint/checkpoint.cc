@@ -129,14 +129,14 @@ absl::StatusOr<TrainState> ParseState(std::map<std::string, std::string> metadat
   };
   // The first versions did not count updates: no optimizer of theirs needed the number.
   if (!metadata.contains("updates")) metadata["updates"] = metadata["step"];
-  const bool good =
-      metadata["format"] == kFormat && absl::SimpleAtoi(metadata["step"], &state.step) &&
-      absl::SimpleAtoi(metadata["updates"], &state.updates) &&
-      absl::SimpleAtoi(metadata["epoch"], &state.epoch) &&
-      absl::SimpleAtoi(metadata["global_batch"], &state.global_batch) &&
-      hex("model_fingerprint", state.model_fingerprint) &&
-      hex("plan_fingerprint", state.plan_fingerprint) &&
-      hex("data_fingerprint", state.data_fingerprint) && IsHex(metadata["resume_token_hex"]);
+  const bool good = IsCheckpoint(metadata) && absl::SimpleAtoi(metadata["step"], &state.step) &&
+                    absl::SimpleAtoi(metadata["updates"], &state.updates) &&
+                    absl::SimpleAtoi(metadata["epoch"], &state.epoch) &&
+                    absl::SimpleAtoi(metadata["global_batch"], &state.global_batch) &&
+                    hex("model_fingerprint", state.model_fingerprint) &&
+                    hex("plan_fingerprint", state.plan_fingerprint) &&
+                    hex("data_fingerprint", state.data_fingerprint) &&
+                    IsHex(metadata["resume_token_hex"]);
   if (!good) return absl::DataLossError("its metadata is not a checkpoint's");
   state.resume_token = absl::HexStringToBytes(metadata["resume_token_hex"]);
   state.job = metadata["job"];
@@ -237,6 +237,11 @@ absl::Status CheckpointFolder::RemoveOld() const {
     if (error) status.Update(ErrnoStatus(error.value(), "remove", path));
   }
   return status;
+}
+
+bool IsCheckpoint(const std::map<std::string, std::string>& metadata) {
+  const auto found = metadata.find("format");
+  return found != metadata.end() && found->second == kFormat;
 }
 
 absl::StatusOr<Checkpoint> LoadCheckpoint(const std::string& path, const Model& model) {

@@ -99,6 +99,9 @@ absl::Status CheckWritable(const std::string& folder);
 // such folder.
 absl::StatusOr<std::vector<std::string>> ListCheckpoints(const std::string& folder);
 
+// True if a file with this metadata is a checkpoint.
+bool IsCheckpoint(const std::map<std::string, std::string>& metadata);
+
 // Reads and verifies one checkpoint of `model`.
 //   DATA_LOSS            the file, which is named, is damaged
 //   FAILED_PRECONDITION  it is of another model

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/status.h"
 #include "pipeline/pipeline.pb.h"
 #include "pipeline/text_proto.h"
 
@@ -19,8 +20,7 @@ uint64_t BatchOf(const pipeline::proto::Stage& stage) {
 
 }  // namespace
 
-// A plan refuses variables that it does not name, which is right for one file. A job has several
-// files, so each gets those that it names; variables that no file names are refused at the end.
+// A plan refuses variables that it does not name, which is right for one file alone.
 absl::StatusOr<pipeline::Plan> LoadPlan(const std::string& path,
                                         const pipeline::Variables& variables,
                                         std::set<std::string>& used, PlanNumbers& numbers) {

@@ -6,7 +6,6 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "pipeline/pipeline.h"
 #include "pipeline/plan.h"
 
 namespace millrace::trainer {
@@ -18,8 +17,9 @@ struct PlanNumbers {
   uint32_t prefetch = 0;  // batches made ahead; 0: not set in the plan
 };
 
-// Loads a plan of a job, whose files share their variables: the plan gets those that it names, and
-// their names are added to `used`.
+// Reads one of the plans of a job, which has several files: the plan gets those of the variables
+// that it names, and their names are added to `used`.
+//   the errors of Plan::FromFile
 absl::StatusOr<pipeline::Plan> LoadPlan(const std::string& path,
                                         const pipeline::Variables& variables,
                                         std::set<std::string>& used, PlanNumbers& numbers);

@@ -73,7 +73,7 @@ std::vector<std::string> FormatReduction(const collectives::ReducerCounters& cou
 }
 
 std::string FormatEvaluation(const EvaluationLine& line) {
-  std::string text = absl::StrCat("epoch ", line.epoch, ": ");
+  std::string text = line.epoch ? absl::StrCat("epoch ", *line.epoch, ": ") : "";
   const auto total = static_cast<double>(std::max<int64_t>(1, line.total));
   if (line.mean_error) {
     absl::StrAppendFormat(&text, "test error %.4f (mean absolute)", *line.mean_error);
@@ -84,7 +84,17 @@ std::string FormatEvaluation(const EvaluationLine& line) {
   if (line.in_top5) {
     absl::StrAppendFormat(&text, ", top-5 %.4f", static_cast<double>(*line.in_top5) / total);
   }
+  if (line.auc && std::isnan(*line.auc)) {
+    text += ", AUC undefined";
+  } else if (line.auc) {
+    absl::StrAppendFormat(&text, ", AUC %.4f", *line.auc);
+  }
   return absl::StrFormat("%s, loss %.4f", text, line.mean_loss);
+}
+
+std::string FormatWeights(const WeightsUsed& weights) {
+  const std::string step = weights.step ? absl::StrCat(", step ", *weights.step) : "";
+  return absl::StrCat("weights: ", weights.path, step, weights.is_average ? ", their average" : "");
 }
 
 std::string InputVerdict(double wait_fraction) {

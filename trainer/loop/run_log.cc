@@ -9,8 +9,6 @@
 namespace millrace::trainer {
 namespace {
 
-constexpr int64_t kTop5Classes = 50;  // of fewer classes the five best say little
-
 // True if a wait for a rank is worth mentioning in a line: longer than the usual differences
 // between threads that share cores, and a notable part of the step.
 bool IsNotable(double median_seconds, const StepTimes& times) {
@@ -83,17 +81,8 @@ void RunLog::PrintWindow(const Window& over_ranks) {
 }
 
 void RunLog::PrintEvaluation(const Evaluation& evaluation) const {
-  const double total = static_cast<double>(std::max<int64_t>(1, evaluation.total));
-  const Loss& loss = session_.main().model.losses[0];
-  EvaluationLine line;
+  EvaluationLine line = LineOf(evaluation, session_.main().model.losses[0]);
   line.epoch = session_.state.epoch;
-  line.correct = evaluation.correct;
-  line.total = evaluation.total;
-  line.mean_loss = evaluation.loss_sum / total;
-  if (loss.kind == LossKind::kSoftmaxCrossEntropy && loss.classes() >= kTop5Classes) {
-    line.in_top5 = evaluation.in_top5;
-  }
-  if (loss.is_regression()) line.mean_error = evaluation.error_sum / total;
   Print(FormatEvaluation(line));
 }
 

@@ -15,9 +15,8 @@
 #include "base/host.h"
 #include "base/status.h"
 #include "pipeline/text_proto.h"
-#include "readers/read_engine.h"
 #include "trainer/job/bad_field.h"
-#include "trainer/loop/evaluate.h"
+#include "trainer/loop/open_context.h"
 #include "trainer/loop/resume.h"
 #include "trainer/loop/share.h"
 #include "trainer/optimizer/optimizer.h"
@@ -184,8 +183,8 @@ void Opener::SetTensors(TensorSet weights, TensorSet buffers) {
 
 absl::Status Opener::ShareWeights() {
   for (TrainedModel& trained : session_->models) {
-    MILLRACE_RETURN_IF_ERROR(ShareTensors(communicator_, trained.weights));
-    MILLRACE_RETURN_IF_ERROR(ShareTensors(communicator_, trained.buffers));
+    MILLRACE_RETURN_IF_ERROR(BroadcastTensors(communicator_, trained.weights));
+    MILLRACE_RETURN_IF_ERROR(BroadcastTensors(communicator_, trained.buffers));
   }
   return absl::OkStatus();
 }
@@ -221,7 +220,9 @@ absl::Status Opener::ShareCheckpoint() {
   MILLRACE_RETURN_IF_ERROR(BroadcastText(communicator_, session_->resumed_from));
   MILLRACE_RETURN_IF_ERROR(ShareWeights());
   for (Slots& slots : slots_) {
-    for (Slot& slot : slots) MILLRACE_RETURN_IF_ERROR(ShareTensors(communicator_, slot.tensors));
+    for (Slot& slot : slots) {
+      MILLRACE_RETURN_IF_ERROR(BroadcastTensors(communicator_, slot.tensors));
+    }
   }
   loaded.model_fingerprint = session_->state.model_fingerprint;
   loaded.job = session_->state.job;
@@ -248,17 +249,9 @@ absl::Status Opener::CheckPlanIsTheCheckpoints() {
 
 absl::Status Opener::OpenPipeline() {
   Session& session = *session_;
-  ContextOptions context;
-  context.threads = session.cores.pipeline;
-  MILLRACE_ASSIGN_OR_RETURN(context.io, readers::MakePreadEngine(session.cores.io));
-  context.batch_priority = true;
-  context.memory_budget_bytes = int64_t{session.job.job.memory_budget_mib()} << 20;
-  if (communicator_.rank() == 0 && options_.warn) {
-    context.log = [warn = options_.warn](LogLevel level, std::string_view text) {
-      if (level != LogLevel::kInfo) warn(text);
-    };
-  }
-  MILLRACE_ASSIGN_OR_RETURN(session.context, pipeline::MakeContext(std::move(context)));
+  MILLRACE_ASSIGN_OR_RETURN(session.context,
+                            OpenContext(session.job.job, session.cores,
+                                        communicator_.rank() == 0 ? options_.warn : nullptr));
   pipeline::OpenOptions open;
   open.rank = communicator_.rank();
   open.world = communicator_.size();
@@ -293,7 +286,8 @@ absl::Status Opener::OpenPipeline() {
 absl::Status Opener::CheckEvaluation() {
   const Session& session = *session_;
   if (!session.eval_plan) return absl::OkStatus();
-  const auto pipeline = OpenEvaluation(session, communicator_, options_.index_progress);
+  const auto pipeline =
+      OpenEvaluation(EvaluationPartsOf(session), communicator_, options_.index_progress);
   return Annotate(pipeline.status(), session.job.eval_path);
 }
 
@@ -382,6 +376,12 @@ absl::Status Opener::MakeBackends() {
 }
 
 }  // namespace
+
+EvaluationParts EvaluationPartsOf(const Session& session) {
+  const TrainedModel& main = session.main();
+  return {main.model,      *session.eval_plan,      session.job.eval_path,
+          session.context, session.quarantine_file, main.backend.get()};
+}
 
 absl::StatusOr<std::unique_ptr<Session>> OpenSession(const TrainOptions& options,
                                                      Communicator& communicator,

@@ -19,6 +19,7 @@
 #include "trainer/backend/backend.h"
 #include "trainer/checkpoint/checkpoint.h"
 #include "trainer/job/job.h"
+#include "trainer/loop/evaluate.h"
 #include "trainer/loop/plan_file.h"
 #include "trainer/loop/steps.h"
 #include "trainer/loop/trained_model.h"
@@ -55,6 +56,9 @@ struct Session {
   TrainedModel& main() { return models[0]; }
   const TrainedModel& main() const { return models[0]; }
 };
+
+// The parts of its evaluation. They borrow from the session, which has an evaluation plan.
+EvaluationParts EvaluationPartsOf(const Session& session);
 
 // Opens a training: reads the files, finds and loads the checkpoint, opens the pipeline at its
 // position, and makes the model, the strategy, which reports to `progress`, and the backend.

@@ -5,14 +5,6 @@
 
 namespace millrace::trainer {
 
-absl::Status ShareTensors(collectives::Communicator& communicator, TensorSet& tensors) {
-  for (std::vector<float>& tensor : tensors) {
-    MILLRACE_RETURN_IF_ERROR(communicator.Broadcast(
-        {tensor.data(), DType::kF32, Shape{static_cast<int64_t>(tensor.size())}}, 0));
-  }
-  return absl::OkStatus();
-}
-
 absl::Status ShareState(collectives::Communicator& communicator, TrainState& state) {
   uint64_t* const numbers[] = {&state.step,
                                &state.updates,

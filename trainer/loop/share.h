@@ -4,15 +4,11 @@
 #include "absl/status/status.h"
 #include "collectives/communicator.h"
 #include "trainer/checkpoint/checkpoint.h"
-#include "trainer/model/parameters.h"
-
-// Rank 0 gives the others what it has read. Collective.
 
 namespace millrace::trainer {
 
-absl::Status ShareTensors(collectives::Communicator& communicator, TensorSet& tensors);
-
-// Shares the parts of a checkpoint's state that a training goes on with.
+// Rank 0 gives the others the parts of a checkpoint's state that a training goes on with.
+// Collective.
 absl::Status ShareState(collectives::Communicator& communicator, TrainState& state);
 
 }  // namespace millrace::trainer

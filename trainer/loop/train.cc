@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "absl/strings/cord.h"
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
 #include "collectives/peer_lost.h"
@@ -14,6 +13,7 @@
 #include "trainer/loop/training_loop.h"
 #include "trainer/ranks/agree.h"
 #include "trainer/ranks/guard.h"
+#include "trainer/ranks/report_failure.h"
 
 namespace millrace::trainer {
 
@@ -72,25 +72,6 @@ absl::StatusOr<TrainOutcome> Run(const TrainParts& parts, const TrainOptions& op
   return AfterLoss(options, loop.saver(), guard, status);
 }
 
-// Returns the error as Train does, and shows it to the user if this rank is to do so.
-absl::Status Report(const TrainOptions& options, const Communicator& communicator,
-                    absl::Status status) {
-  const bool agreed = IsAgreed(status);
-  const std::string here = absl::StrCat("rank ", communicator.rank());
-  // Some errors of communicators say it themselves.
-  const bool says_where = absl::StartsWith(status.message(), absl::StrCat(here, ": "));
-  if (!agreed && !says_where) status = Annotate(status, here);
-  // CANCELLED: a peer aborted the group, after it reported the reason.
-  const bool mine = agreed ? communicator.rank() == 0 : !absl::IsCancelled(status);
-  if (mine && options.report) {
-    (void)WithoutExceptions([&] {
-      options.report(status);
-      return absl::OkStatus();
-    });
-  }
-  return status;
-}
-
 }  // namespace
 
 absl::StatusOr<TrainOutcome> Train(const TrainOptions& options, Communicator& communicator) {
@@ -108,7 +89,7 @@ absl::StatusOr<TrainOutcome> TrainWith(const TrainParts& parts, const TrainOptio
       return absl::OkStatus();
     });
     if (status.ok()) return outcome;
-    status = Report(options, communicator, std::move(status));
+    status = ReportFailure(options.report, communicator, std::move(status));
     if (held.guard != nullptr) held.guard->AwaitSaver();
     if (!IsAgreed(status) && !collectives::PeerLostOf(status)) {
       if (held.guard != nullptr) held.guard->Leave();

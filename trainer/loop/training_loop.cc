@@ -280,9 +280,11 @@ absl::Status TrainingLoop::Log() {
 
 absl::Status TrainingLoop::EvaluateNow() {
   const Averaged averaged(session_);
-  MILLRACE_ASSIGN_OR_RETURN(const Evaluation evaluation,
-                            Evaluate(session_, communicator_, guard_.progress(), place_));
+  MILLRACE_ASSIGN_OR_RETURN(
+      const Evaluation evaluation,
+      Evaluate(EvaluationPartsOf(session_), communicator_, guard_.progress(), place_));
   outcome_.test_accuracy = evaluation.accuracy();
+  outcome_.test_loss = LineOf(evaluation, session_.main().model.losses[0]).mean_loss;
   session_.state.test_accuracy = evaluation.accuracy();
   log_.PrintEvaluation(evaluation);
   return absl::OkStatus();

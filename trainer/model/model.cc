@@ -68,7 +68,7 @@ absl::StatusOr<Model> LoadModel(const std::string& path, const pipeline::Variabl
   });
 }
 
-absl::Status CheckFields(const Model& model, const Schema& schema) {
+absl::Status CheckInputFields(const Model& model, const Schema& schema) {
   for (const ModelInput& input : model.inputs) {
     const Shape& shape = model.values[input.value].shape;
     const Field* const field = schema.Find(input.field);
@@ -76,6 +76,11 @@ absl::Status CheckFields(const Model& model, const Schema& schema) {
     return NoField(schema, input.field,
                    absl::StrCat(ToAbsl(Name(input.dtype)), " ", shape.ToString()));
   }
+  return absl::OkStatus();
+}
+
+absl::Status CheckFields(const Model& model, const Schema& schema) {
+  MILLRACE_RETURN_IF_ERROR(CheckInputFields(model, schema));
   for (const Loss& loss : model.losses) {
     const Field* const field = schema.Find(loss.target);
     if (field != nullptr && loss.Accepts(field->dtype, field->shape)) continue;

@@ -64,6 +64,8 @@ absl::StatusOr<Model> LoadModel(const std::string& path, const pipeline::Variabl
 // Checks that a pipeline's samples carry the fields of `model` with its dtypes and shapes.
 //   INVALID_ARGUMENT  a field is missing or different; the text names both sides
 absl::Status CheckFields(const Model& model, const Schema& schema);
+// The same of the fields that the model's inputs read, without the targets.
+absl::Status CheckInputFields(const Model& model, const Schema& schema);
 
 }  // namespace millrace::trainer
 

@@ -82,6 +82,15 @@ absl::Status BroadcastText(Communicator& communicator, std::string& text) {
   return BroadcastFrom(communicator, 0, text);
 }
 
+absl::Status BroadcastTensors(Communicator& communicator,
+                              std::vector<std::vector<float>>& tensors) {
+  for (std::vector<float>& tensor : tensors) {
+    MILLRACE_RETURN_IF_ERROR(
+        communicator.Broadcast(View(std::span<float>(tensor), DType::kF32), 0));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckSameSettings(Communicator& communicator, std::span<const Setting> settings) {
   std::vector<int64_t> mine;
   for (const Setting& setting : settings) mine.push_back(static_cast<int64_t>(setting.value));

@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "collectives/agreed.h"
@@ -30,6 +31,10 @@ absl::Status AgreeOnStatus(collectives::Communicator& communicator, const absl::
 
 // Replaces every rank's `text` by that of rank 0.
 absl::Status BroadcastText(collectives::Communicator& communicator, std::string& text);
+
+// Replaces the elements of every rank's `tensors`, which have the same sizes, by those of rank 0.
+absl::Status BroadcastTensors(collectives::Communicator& communicator,
+                              std::vector<std::vector<float>>& tensors);
 
 struct Setting {
   std::string_view name;

@@ -73,6 +73,7 @@ class FakeBackend final : public Backend, public Network {
     return absl::OkStatus();
   }
   const TensorSet& statistics() const override { return statistics_; }
+  std::span<const float> output(size_t) const override { return {}; }
   std::string FirstNonFinite() const override { return ""; }
   std::string Describe() const override { return "fake"; }
 

@@ -107,13 +107,13 @@ TEST(ReportTest, LinesReadAsDocumented) {
   line.straggler = collectives::Straggler{3, 0.041, 0.21}.ToString();
   EXPECT_TRUE(
       FormatStep(line).ends_with("lr 0.0500  rank 3 is awaited: median 41.0 ms, max 210.0 ms"));
-  EvaluationLine evaluation = {2, 9012, 10000, 0.28014, {}, {}};
+  EvaluationLine evaluation = {2, 9012, 10000, 0.28014, {}, {}, {}};
   EXPECT_EQ(FormatEvaluation(evaluation),
             "epoch 2: test accuracy 0.9012 (9012/10000), loss 0.2801");
   evaluation.in_top5 = 9950;
   EXPECT_EQ(FormatEvaluation(evaluation),
             "epoch 2: test accuracy 0.9012 (9012/10000), top-5 0.9950, loss 0.2801");
-  EXPECT_EQ(FormatEvaluation({2, 0, 10000, 0.0301, {}, 0.125}),
+  EXPECT_EQ(FormatEvaluation({2, 0, 10000, 0.0301, {}, 0.125, {}}),
             "epoch 2: test error 0.1250 (mean absolute), loss 0.0301");
   EXPECT_EQ(FormatTable({{"a", "1"}, {"long", "2"}}),
             (std::vector<std::string>{"a     1", "long  2"}));

@@ -75,23 +75,27 @@ class OneDnnBackend : public Backend {
 };
 
 absl::StatusOr<Network*> OneDnnBackend::NetworkOf(int64_t rows, NetworkUse use) {
+  if (use == NetworkUse::kTraining && gradients_.empty()) {
+    return absl::FailedPreconditionError("this backend has no gradients, so it trains nothing");
+  }
   std::unique_ptr<OneDnnNetwork>& network = networks_[{rows, use}];
   if (network == nullptr) {
     MILLRACE_RETURN_IF_ERROR(CheckRoom(threads_));
     std::span<const std::span<float>> gradients;
     if (use == NetworkUse::kTraining) gradients = gradients_;
     network = std::make_unique<OneDnnNetwork>(NetworkTensors{model_, weights_, buffers_, gradients},
-                                              rows, threads_, engine_);
+                                              rows, use, threads_, engine_);
   }
   return network.get();
 }
 
 absl::Status CheckTensors(const Model& model, const TensorSet& weights, const TensorSet& buffers,
                           const std::vector<std::span<float>>& gradients) {
-  bool fits = weights.size() == model.parameters.size() && gradients.size() == weights.size();
+  bool fits = weights.size() == model.parameters.size() &&
+              (gradients.empty() || gradients.size() == weights.size());
   for (size_t i = 0; fits && i < weights.size(); ++i) {
     const auto elements = static_cast<size_t>(model.parameters[i].shape.num_elements());
-    fits = weights[i].size() == elements && gradients[i].size() == elements;
+    fits = weights[i].size() == elements && (gradients.empty() || gradients[i].size() == elements);
   }
   fits = fits && buffers.size() == model.buffers.size();
   for (size_t i = 0; fits && i < buffers.size(); ++i) {

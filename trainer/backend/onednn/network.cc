@@ -33,13 +33,13 @@ void Normalize(const ModelInput& field, std::span<const uint8_t> from, std::span
 
 }  // namespace
 
-OneDnnNetwork::OneDnnNetwork(const NetworkTensors& tensors, int64_t rows, int threads,
-                             const dnnl::engine& engine)
+OneDnnNetwork::OneDnnNetwork(const NetworkTensors& tensors, int64_t rows, NetworkUse use,
+                             int threads, const dnnl::engine& engine)
     : model_(tensors.model),
-      is_training_(!tensors.gradients.empty()),
+      use_(use),
       threads_(threads),
       stream_(engine),
-      values_(model_, rows, is_training_, engine),
+      values_(model_, rows, use == NetworkUse::kTraining, engine),
       statistics_(MakeInitialBuffers(model_)),
       layers_(model_.layers.size()) {
   omp_set_num_threads(threads_);
@@ -59,7 +59,7 @@ absl::Status OneDnnNetwork::Backward(const GradientReady& ready) {
 }
 
 absl::StatusOr<StepResult> OneDnnNetwork::DoForward(const StepInput& input) {
-  MILLRACE_RETURN_IF_ERROR(CheckStepInput(model_, input));
+  MILLRACE_RETURN_IF_ERROR(CheckStepInput(model_, input, use_));
   omp_set_num_threads(threads_);
   step_ = input;
   for (size_t i = 0; i < input.inputs.size(); ++i) {
@@ -77,6 +77,7 @@ absl::StatusOr<StepResult> OneDnnNetwork::DoForward(const StepInput& input) {
 }
 
 StepResult OneDnnNetwork::ComputeLosses(const StepInput& input) {
+  if (use_ == NetworkUse::kPrediction) return {};
   StepResult result = ComputeLoss(0, input);
   for (size_t i = 1; i < model_.losses.size(); ++i) {
     result.loss_sum += ComputeLoss(i, input).loss_sum;
@@ -91,7 +92,7 @@ StepResult OneDnnNetwork::ComputeLoss(size_t i, const StepInput& input) {
   const auto compute = [&](std::span<float> gradient) {
     return millrace::trainer::ComputeLoss(loss, output, input.targets[i], input, gradient);
   };
-  if (!is_training_) return compute({});
+  if (use_ != NetworkUse::kTraining) return compute({});
   const std::span<float> gradient = ValueMemory::Floats(values_.gradient(loss.input));
   const auto before = std::span(model_.losses).first(i);
   if (std::ranges::none_of(before, [&](const Loss& b) { return b.input == loss.input; })) {
@@ -101,6 +102,10 @@ StepResult OneDnnNetwork::ComputeLoss(size_t i, const StepInput& input) {
   const StepResult result = compute(term);
   std::ranges::transform(gradient, term, gradient.begin(), std::plus<>());
   return result;
+}
+
+std::span<const float> OneDnnNetwork::output(size_t i) const {
+  return ValueMemory::Floats(values_.data(model_.losses[i].input));
 }
 
 std::string OneDnnNetwork::FirstNonFinite() const {

@@ -1,0 +1,61 @@
+#include <cstdint>
+#include <cstdio>
+#include <memory>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "cli/commands/command.h"
+#include "cli/exit.h"
+#include "cli/flags/inference.h"
+#include "cli/wait/display.h"
+#include "collectives/launcher.h"
+#include "trainer/inference.h"
+#include "trainer/report.h"
+
+namespace millrace::cli {
+namespace {
+
+struct Flags {
+  InferenceFlags inference;
+  std::string out;
+};
+
+// The ranks of a launcher would all write the same file.
+absl::Status CheckIsAlone() {
+  const auto launcher = collectives::DetectLauncher(collectives::Environment);
+  if (!launcher.ok()) return launcher.status();
+  if (launcher->size <= 1 && launcher->rank == 0) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "predict runs as one process, but a launcher has started several: ", launcher->source));
+}
+
+int Run(const Flags& flags) {
+  auto options = InferenceOptionsOf(flags.inference);
+  if (!options.ok()) return FailUsage(options.status());
+  if (const absl::Status status = CheckIsAlone(); !status.ok()) return FailUsage(status);
+  Display display;
+  options->warn = Display::Warning;
+  options->index_progress = [&display](int64_t done, int64_t all) { display.Index(done, all); };
+  const auto outcome = trainer::PredictJob(*options, flags.out);
+  display.End();
+  if (!outcome.ok()) return Fail(outcome.status());
+  std::printf("%s\n%s: %lld samples\n", trainer::FormatWeights(outcome->weights).c_str(),
+              flags.out.c_str(), static_cast<long long>(outcome->samples));
+  return kDone;
+}
+
+}  // namespace
+
+void AddPredict(Command parent) {
+  auto flags = std::make_shared<Flags>();
+  Command command = parent.AddCommand("predict", "Write a trained model's outputs for each sample");
+  AddInferenceFlags(command, flags->inference);
+  command.Add("--out", flags->out, "File to write: .tfrecord, .csv or .jsonl").Required();
+  command.Footer(
+      "Examples:\n"
+      "  millrace predict examples/fashion_mnist/job.pbtxt --out predictions.csv\n"
+      "  millrace predict job.pbtxt --checkpoint checkpoints --plan new.pbtxt --out new.tfrecord");
+  command.Do([flags] { return Run(*flags); });
+}
+
+}  // namespace millrace::cli

@@ -1,0 +1,58 @@
+#include "trainer/inference/inference.h"
+
+#include <set>
+
+#include "absl/strings/str_cat.h"
+#include "base/host.h"
+#include "base/status.h"
+#include "pipeline/pipeline.pb.h"
+#include "pipeline/text_proto.h"
+#include "trainer/loop/open_context.h"
+#include "trainer/loop/plan_file.h"
+
+namespace millrace::trainer {
+namespace {
+
+// Adds the variables of a plan of the job that is not read: a command line that trains the job is
+// good for all of its uses.
+void AddVariablesOf(const std::string& path, const pipeline::Variables& variables,
+                    std::set<std::string>& used) {
+  pipeline::proto::Pipeline message;
+  if (!path.empty()) (void)pipeline::LoadTextProto(path, variables, &message, &used);
+}
+
+}  // namespace
+
+absl::Status LoadFiles(const InferenceOptions& options, Inference& inference) {
+  std::set<std::string> used;
+  MILLRACE_ASSIGN_OR_RETURN(inference.job, LoadJob(options.job_path, options.variables, used));
+  const JobFile& job = inference.job;
+  MILLRACE_ASSIGN_OR_RETURN(inference.model, LoadModel(job.model_path, options.variables, used));
+  inference.plan_path = options.plan_path.empty() ? job.eval_path : options.plan_path;
+  if (inference.plan_path.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        options.job_path, ": the job has no eval plan; name another plan with --plan"));
+  }
+  PlanNumbers numbers;
+  MILLRACE_ASSIGN_OR_RETURN(inference.plan,
+                            LoadPlan(inference.plan_path, options.variables, used, numbers));
+  AddVariablesOf(job.train_path, options.variables, used);
+  AddVariablesOf(job.eval_path, options.variables, used);
+  inference.quarantine_file = options.quarantine_file;
+  return pipeline::CheckVariablesUsed(options.variables, used);
+}
+
+absl::Status MakeBackend(int threads, int local_ranks,
+                         const std::function<void(std::string_view line)>& warn,
+                         Inference& inference) {
+  const Job& job = inference.job.job;
+  inference.cores = SplitCores(ReadCores().usable, local_ranks, threads,
+                               static_cast<int>(job.pipeline_threads()));
+  MILLRACE_ASSIGN_OR_RETURN(inference.context, OpenContext(job, inference.cores, warn));
+  MILLRACE_ASSIGN_OR_RETURN(
+      inference.backend, MakeOneDnnBackend(inference.model, inference.loaded.weights,
+                                           inference.loaded.buffers, {}, inference.cores.compute));
+  return absl::OkStatus();
+}
+
+}  // namespace millrace::trainer

@@ -1,0 +1,54 @@
+#ifndef MILLRACE_TRAINER_INFERENCE_INFERENCE_H_
+#define MILLRACE_TRAINER_INFERENCE_INFERENCE_H_
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "base/context.h"
+#include "pipeline/plan.h"
+#include "trainer/backend/backend.h"
+#include "trainer/inference.h"
+#include "trainer/inference/load_weights.h"
+#include "trainer/job/job.h"
+#include "trainer/loop/evaluate.h"
+#include "trainer/model/model.h"
+
+namespace millrace::trainer {
+
+// A model with its weights, and the plan of its data, on one rank. It has neither gradients nor an
+// optimizer. It is opened part by part, so that ranks can agree in between. Members are destroyed
+// in reverse order: the backend, which reads the weights, first.
+struct Inference {
+  JobFile job;
+  Model model;
+  std::string plan_path;
+  std::optional<pipeline::Plan> plan;
+  CoreSplit cores;
+  std::string quarantine_file;
+  std::shared_ptr<Context> context;
+  LoadedWeights loaded;
+  std::unique_ptr<Backend> backend;
+
+  // They borrow from this.
+  EvaluationParts parts() const {
+    return {model, *plan, plan_path, context, quarantine_file, backend.get()};
+  }
+};
+
+// Reads the job, the model and the plan.
+absl::Status LoadFiles(const InferenceOptions& options, Inference& inference);
+
+// Makes the context and the backend, on one of `local_ranks` ranks of this host. After the weights
+// are there. `warn` receives the pipeline's warnings; may be empty.
+absl::Status MakeBackend(int threads, int local_ranks,
+                         const std::function<void(std::string_view line)>& warn,
+                         Inference& inference);
+
+}  // namespace millrace::trainer
+
+#endif  // MILLRACE_TRAINER_INFERENCE_INFERENCE_H_

@@ -1,0 +1,26 @@
+#include "trainer/loop/open_context.h"
+
+#include <utility>
+
+#include "base/status.h"
+#include "pipeline/pipeline.h"
+#include "readers/read_engine.h"
+
+namespace millrace::trainer {
+
+absl::StatusOr<std::shared_ptr<Context>> OpenContext(
+    const Job& job, const CoreSplit& cores, std::function<void(std::string_view line)> warn) {
+  ContextOptions options;
+  options.threads = cores.pipeline;
+  MILLRACE_ASSIGN_OR_RETURN(options.io, readers::MakePreadEngine(cores.io));
+  options.batch_priority = true;
+  options.memory_budget_bytes = int64_t{job.memory_budget_mib()} << 20;
+  if (warn) {
+    options.log = [warn = std::move(warn)](LogLevel level, std::string_view text) {
+      if (level != LogLevel::kInfo) warn(text);
+    };
+  }
+  return pipeline::MakeContext(std::move(options));
+}
+
+}  // namespace millrace::trainer
