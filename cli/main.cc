@@ -1,6 +1,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "cli/commands/command.h"
+#include "cli/commands/explain_job.h"
 #include "cli/program.h"
 #include "collectives/factory.h"
 #include "trainer/train.h"
@@ -11,6 +12,7 @@ int main(int argc, char** argv) {
       absl::StrCat("communicators: ", absl::StrJoin(millrace::collectives::BackendNames(), ", "),
                    "\n", "compute: ", absl::StrJoin(millrace::trainer::BackendNames(), ", "), "\n");
   jobs.examples = "  mpirun -np 2 millrace train examples/fashion_mnist/job.pbtxt\n";
+  jobs.explainer = millrace::cli::ExplainerOfJobs();
   jobs.add = [](millrace::cli::Command& top) {
     millrace::cli::AddBench(top);
     millrace::cli::AddTrain(top);

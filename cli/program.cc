@@ -61,7 +61,7 @@ int RunLine(int argc, char** argv, const Jobs& jobs) {
   AddSplit(records);
   AddMerge(records);
   AddSample(records);
-  AddExplain(reading);
+  AddExplain(reading, jobs.explainer);
   AddRun(reading);
   AddShow(reading);
   AddAudit(reading);

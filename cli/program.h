@@ -1,16 +1,28 @@
 #ifndef MILLRACE_CLI_PROGRAM_H_
 #define MILLRACE_CLI_PROGRAM_H_
 
+#include <map>
 #include <string>
+
+#include "absl/status/statusor.h"
 
 namespace millrace::cli {
 
 class Command;  // cli/flags/command_line.h
 
+// The explanation of jobs by `explain`, for programs that train.
+struct JobExplainer {
+  bool (*is_job)(const std::string& path) = nullptr;  // null: all files are plans
+  absl::StatusOr<std::string> (*explain)(const std::string& path,
+                                         const std::map<std::string, std::string>& variables,
+                                         bool as_dot) = nullptr;
+};
+
 // What a program adds to the commands on data, which every program has.
 struct Jobs {
-  std::string facts;                    // lines of --version, each with its line end
-  std::string examples;                 // lines of --help, each with its line end
+  std::string facts;     // lines of --version, each with its line end
+  std::string examples;  // lines of --help, each with its line end
+  JobExplainer explainer;
   void (*add)(Command& top) = nullptr;  // adds the commands that start jobs; null: there are none
 };
 

@@ -2,6 +2,7 @@
 #define MILLRACE_CLI_COMMANDS_COMMAND_H_
 
 #include "cli/flags/command_line.h"
+#include "cli/program.h"
 
 // The `millrace` command: one file per subcommand. Each Add function adds its subcommand, with its
 // flags and its action, to `parent`.
@@ -17,7 +18,7 @@ void AddCat(Command parent);
 void AddSplit(Command parent);
 void AddMerge(Command parent);
 void AddSample(Command parent);
-void AddExplain(Command parent);
+void AddExplain(Command parent, const JobExplainer& jobs);
 void AddRun(Command parent);
 void AddShow(Command parent);
 void AddAudit(Command parent);

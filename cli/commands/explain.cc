@@ -20,6 +20,8 @@ namespace {
 struct Flags {
   std::string file;
   bool stages = false;
+  bool job = false;
+  bool dot = false;
   std::vector<std::string> variables;
   int rank = 0;
   int world = 1;
@@ -40,7 +42,16 @@ absl::StatusOr<std::string> ExplainFile(const Flags& flags,
   return pipeline::Explain(plan, context, options);
 }
 
-int Run(const Flags& flags) {
+// The flags that go with a plan alone, or with a job alone.
+absl::Status CheckKind(const Flags& flags, bool is_job) {
+  if (flags.dot && !is_job) return absl::InvalidArgumentError("--dot is of jobs, not of plans");
+  if (is_job && (flags.rank != 0 || flags.world != 1)) {
+    return absl::InvalidArgumentError("--rank and --world are of plans, not of jobs");
+  }
+  return CheckRank(flags.rank, flags.world);
+}
+
+int Run(const Flags& flags, const JobExplainer& jobs) {
   if (flags.stages != flags.file.empty()) {
     return FailUsage(flags.stages ? "--stages takes no file" : "file is required");
   }
@@ -48,12 +59,14 @@ int Run(const Flags& flags) {
     std::fputs(pipeline::StagesText().c_str(), stdout);
     return kDone;
   }
-  if (const absl::Status status = CheckRank(flags.rank, flags.world); !status.ok()) {
+  const bool is_job = flags.job || (jobs.is_job != nullptr && jobs.is_job(flags.file));
+  if (const absl::Status status = CheckKind(flags, is_job); !status.ok()) {
     return FailUsage(status);
   }
   const auto variables = ParseVariables(flags.variables);
   if (!variables.ok()) return FailUsage(variables.status());
-  const auto text = ExplainFile(flags, *variables);
+  const auto text =
+      is_job ? jobs.explain(flags.file, *variables, flags.dot) : ExplainFile(flags, *variables);
   if (!text.ok()) return Fail(text.status());
   std::fputs(text->c_str(), stdout);
   return kDone;
@@ -61,10 +74,19 @@ int Run(const Flags& flags) {
 
 }  // namespace
 
-void AddExplain(Command parent) {
+void AddExplain(Command parent, const JobExplainer& jobs) {
+  const bool has_jobs = jobs.explain != nullptr;
   auto flags = std::make_shared<Flags>();
-  Command command = parent.AddCommand("explain", "Print a pipeline's logical and physical plan");
-  command.Add("file", flags->file, "Pipeline file (protobuf text format)");
+  Command command = parent.AddCommand(
+      "explain", has_jobs ? "Print a pipeline's logical and physical plan, or a job's model"
+                          : "Print a pipeline's logical and physical plan");
+  command.Add("file", flags->file,
+              has_jobs ? "Pipeline or job file (protobuf text format)"
+                       : "Pipeline file (protobuf text format)");
+  if (has_jobs) {
+    command.AddSwitch("--job", flags->job, "The file is a job, even if it does not look like one");
+    command.AddSwitch("--dot", flags->dot, "Print a job's model as a graph for Graphviz");
+  }
   command.AddSwitch("--stages", flags->stages,
                     "Print all stages, their options and defaults instead of a plan");
   command.Add("--var", flags->variables, "NAME=VALUE for ${NAME} in the file; repeatable")
@@ -73,7 +95,7 @@ void AddExplain(Command parent) {
   command.Add("--world", flags->world, "Number of ranks").Whole(1, kMaxInt).ShowDefault();
   command.Footer(
       "Example:\n  millrace explain examples/fashion_mnist/train.pbtxt --var DATA=data --world 2");
-  command.Do([flags] { return Run(*flags); });
+  command.Do([flags, jobs] { return Run(*flags, jobs); });
 }
 
 }  // namespace millrace::cli

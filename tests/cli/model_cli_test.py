@@ -26,6 +26,31 @@ class ModelTest(unittest.TestCase):
             self.assertEqual(done.stdout, "")
             self.assertIn(text, done.stderr)
 
+    def explain(self, folder, *more, code=0):
+        (folder / "model.pbtxt").write_text(millrace("model", "resnet18").stdout)
+        (folder / "job.pbtxt").write_text(
+            f'model: "model.pbtxt" train: "{EXAMPLES}/train.pbtxt" epochs: 1\n')
+        done = millrace("explain", *more, "--var", f"DATA={folder}", "--var", "BATCH=64")
+        self.assertEqual(done.returncode, code, done.stderr)
+        return done.stdout if code == 0 else done.stderr
+
+    def test_explain_shows_the_model_of_a_job(self):
+        with tempfile.TemporaryDirectory() as name:
+            folder = pathlib.Path(name)
+            job = folder / "job.pbtxt"
+            text = self.explain(folder, job)
+            self.assertIn("parameters       11,689,512 (44.6 MiB)", text)
+            self.assertIn("1.81 G multiply-adds", text)
+            self.assertIn("learning rate: not shown", text)
+            self.assertEqual(self.explain(folder, "--job", job), text)
+            self.assertIn('"layer4.1.add" -> ', self.explain(folder, "--dot", job))
+            # A plan is still a plan, whatever is said of it.
+            plan = EXAMPLES / "train.pbtxt"
+            self.assertIn("--dot is of jobs", self.explain(folder, "--dot", plan, code=2))
+            self.assertIn("--rank and --world are of plans",
+                          self.explain(folder, job, "--world", "2", code=2))
+            self.assertIn("is not a field of Job", self.explain(folder, "--job", plan, code=1))
+
     def test_a_job_trains_a_network_that_was_written(self):
         with tempfile.TemporaryDirectory() as name:
             folder = pathlib.Path(name)

@@ -85,7 +85,7 @@ class ReductionTest(RanksTestCase):
         done = millrace("train", job, "--var", f"DATA={self.folder}", "--var", "BATCH=64",
                         "--max-skipped-steps", "3")
         self.assertEqual(done.returncode, 1)
-        self.assertIn("reduction.max_skipped_steps needs skip_non_finite", done.stderr)
+        self.assertIn("reduction.max_skipped_steps: it needs skip_non_finite", done.stderr)
 
     def test_a_lost_shard_of_the_optimizer_is_not_saved_and_said(self):
         job, checkpoints = self.job("lost-shard")

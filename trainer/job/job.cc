@@ -5,12 +5,14 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <optional>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "base/status.h"
 #include "pipeline/text_proto.h"
+#include "trainer/job/bad_field.h"
 #include "trainer/job/optimizer_fields.h"
 #include "trainer/job/reduction.h"
 
@@ -21,6 +23,7 @@ constexpr uint32_t kMaxThreads = 1024;
 constexpr uint32_t kMaxReplicas = 1024;
 constexpr uint32_t kMaxMib = 1 << 24;  // 16 TiB
 constexpr uint64_t kMaxStepsPerEpoch = uint64_t{1} << 40;
+constexpr uint32_t kMaxKept = 1 << 20;
 
 void FillDefaults(Job& job) {
   if (job.log_every_steps() == 0) job.set_log_every_steps(20);
@@ -34,38 +37,31 @@ void FillDefaults(Job& job) {
   }
 }
 
-absl::Status Check(const Job& job) {
-  if (job.model().empty()) return absl::InvalidArgumentError("model: no file is given");
-  if (job.train().empty()) return absl::InvalidArgumentError("train: no file is given");
-  if (job.has_init_from() && job.init_from().file().empty()) {
-    return absl::InvalidArgumentError("init_from.file: no file is given");
-  }
-  if (job.pipeline_threads() > kMaxThreads) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("pipeline_threads: ", job.pipeline_threads(), " is over ", kMaxThreads));
-  }
+void AtMost(uint64_t value, uint64_t most, FieldChecks::Path path, FieldChecks& checks) {
+  checks.Require(value <= most, path, absl::StrCat(value, " is over ", most));
+}
+
+// The first field that is out of range, or that contradicts another; nullopt: none.
+std::optional<BadField> CheckJob(const Job& job) {
+  FieldChecks checks;
+  constexpr char kNoFile[] = "no file is given";
+  checks.Require(!job.model().empty(), {{"model"}}, kNoFile);
+  checks.Require(!job.train().empty(), {{"train"}}, kNoFile);
+  checks.Require(!job.has_init_from() || !job.init_from().file().empty(), {{"init_from"}, {"file"}},
+                 kNoFile);
+  AtMost(job.pipeline_threads(), kMaxThreads, {{"pipeline_threads"}}, checks);
   const uint32_t replicas = job.strategy().mirrored().replicas();
-  if (job.strategy().has_mirrored() && (replicas < 1 || replicas > kMaxReplicas)) {
-    return absl::InvalidArgumentError(absl::StrCat("strategy.mirrored.replicas: ", replicas,
-                                                   " is not between 1 and ", kMaxReplicas));
-  }
-  if (job.memory_budget_mib() > kMaxMib) {
-    return absl::InvalidArgumentError("memory_budget_mib is out of range");
-  }
-  if (job.steps_per_epoch() > kMaxStepsPerEpoch) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("steps_per_epoch: ", job.steps_per_epoch(), " is over ", kMaxStepsPerEpoch));
-  }
-  if (job.checkpoint().keep() > (1u << 20)) {
-    return absl::InvalidArgumentError("checkpoint.keep is out of range");
-  }
-  if (job.checkpoint().keep_best() > (1u << 20)) {
-    return absl::InvalidArgumentError("checkpoint.keep_best is out of range");
-  }
-  if (job.checkpoint().keep_best() > 0 && job.eval().empty()) {
-    return absl::InvalidArgumentError("checkpoint.keep_best needs eval");
-  }
-  return Check(job.reduction());
+  checks.Require(!job.strategy().has_mirrored() || (replicas >= 1 && replicas <= kMaxReplicas),
+                 {{"strategy"}, {"mirrored"}, {"replicas"}},
+                 absl::StrCat(replicas, " is not between 1 and ", kMaxReplicas));
+  AtMost(job.memory_budget_mib(), kMaxMib, {{"memory_budget_mib"}}, checks);
+  AtMost(job.steps_per_epoch(), kMaxStepsPerEpoch, {{"steps_per_epoch"}}, checks);
+  const CheckpointPolicy& checkpoint = job.checkpoint();
+  AtMost(checkpoint.keep(), kMaxKept, {{"checkpoint"}, {"keep"}}, checks);
+  AtMost(checkpoint.keep_best(), kMaxKept, {{"checkpoint"}, {"keep_best"}}, checks);
+  checks.Require(checkpoint.keep_best() == 0 || !job.eval().empty(),
+                 {{"checkpoint"}, {"keep_best"}}, "it needs eval");
+  return checks.first() ? checks.first() : CheckReduction(job.reduction());
 }
 
 // The file and the fields that override it, for errors, since the file alone may be right:
@@ -153,12 +149,15 @@ absl::StatusOr<JobFile> LoadJob(const std::string& path, const pipeline::Variabl
   auto parsed = pipeline::LoadTextProto(path, variables, &file.job, &used);
   if (!parsed.ok()) return parsed.status();
   if (const auto bad = CheckOptimizer(file.job.optimizer())) return ErrorAt(*parsed, *bad);
-  const absl::Status own = Check(file.job);
+  const std::optional<BadField> own = CheckJob(file.job);
   for (const FieldValue& field : reduction) {
     MILLRACE_RETURN_IF_ERROR(SetField(field, *file.job.mutable_reduction()));
   }
-  const std::string blamed = own.ok() ? WithFields(path, reduction) : path;
-  MILLRACE_RETURN_IF_ERROR(Annotate(Check(file.job), blamed));
+  if (const auto bad = CheckJob(file.job)) {
+    if (own && own->name() == bad->name()) return ErrorAt(*parsed, *bad);
+    return absl::InvalidArgumentError(
+        absl::StrCat(WithFields(path, reduction), ": ", bad->name(), ": ", bad->why));
+  }
   FillDefaults(file.job);
   file.places = *std::move(parsed);
   file.text = TextOf(file.job);

@@ -47,8 +47,9 @@ JobChanges ChangesOfJob(const std::string& before, const std::string& now);
 
 // Reads a job; `reduction` takes precedence over the file.
 //   NOT_FOUND         no such file
-//   INVALID_ARGUMENT  "FILE:LINE:COLUMN: ..." for text that does not parse, and for a value of the
-//                     optimizer that is out of range; "FILE: FIELD ..." for another such value
+//   INVALID_ARGUMENT  "FILE:LINE:COLUMN: ..." for text that does not parse, and
+//                     "FILE:LINE:COLUMN: FIELD: ..." for a value that is out of range, or that
+//                     contradicts another; without a place for a value of `reduction`
 // The variables that it names are added to `used`.
 absl::StatusOr<JobFile> LoadJob(const std::string& path, const pipeline::Variables& variables,
                                 std::set<std::string>& used,

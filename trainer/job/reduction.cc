@@ -3,8 +3,6 @@
 #include <google/protobuf/text_format.h>
 
 #include <algorithm>
-#include <array>
-#include <cmath>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
@@ -22,39 +20,26 @@ constexpr uint64_t kMaxBucketBytes = uint64_t{1} << 44;
 constexpr uint64_t kBucketBytes = 25 << 20;
 constexpr uint64_t kEdgeBucketBytes = 1 << 20;
 
-absl::Status Refuse(std::string_view field, const std::string& why) {
-  return absl::InvalidArgumentError(absl::StrCat("reduction.", ToAbsl(field), " ", why));
+void AtMost(uint64_t value, uint64_t most, std::string_view field, FieldChecks& checks) {
+  checks.Require(value <= most, {{"reduction"}, {field}}, absl::StrCat(value, " is over ", most));
 }
 
-absl::Status CheckRanges(const Reduction& reduction) {
-  if (reduction.accumulate_steps() > kMaxAccumulateSteps) {
-    return Refuse("accumulate_steps",
-                  absl::StrCat(reduction.accumulate_steps(), " is over ", kMaxAccumulateSteps));
-  }
-  if (!(reduction.clip_norm() >= 0 && std::isfinite(reduction.clip_norm()))) {
-    return Refuse("clip_norm",
-                  absl::StrCat(reduction.clip_norm(), " is not a number of 0 or more"));
-  }
-  if (!reduction.wire_dtype().empty() && !WireOf(reduction.wire_dtype())) {
-    return Refuse("wire_dtype", absl::StrCat("\"", absl::CEscape(reduction.wire_dtype()),
-                                             "\" is not float32, float16 or bfloat16"));
-  }
-  if (!reduction.progress_policy().empty() && !PolicyOf(reduction.progress_policy())) {
-    return Refuse("progress_policy", absl::StrCat("\"", absl::CEscape(reduction.progress_policy()),
-                                                  "\" is not auto, inline or thread"));
-  }
-  if (reduction.stale_steps() > kMaxStaleSteps) {
-    return Refuse("stale_steps",
-                  absl::StrCat(reduction.stale_steps(), " is over ", kMaxStaleSteps));
-  }
-  for (const auto& [field, bytes] :
-       {std::pair("bucket_bytes", reduction.bucket_bytes()),
-        std::pair("edge_bucket_bytes", reduction.edge_bucket_bytes())}) {
-    if (bytes > kMaxBucketBytes) {
-      return Refuse(field, absl::StrCat(bytes, " is over ", kMaxBucketBytes));
-    }
-  }
-  return absl::OkStatus();
+std::string NotOneOf(const std::string& value, std::string_view words) {
+  return absl::StrCat("\"", absl::CEscape(value), "\" is not ", ToAbsl(words));
+}
+
+void CheckRanges(const Reduction& reduction, FieldChecks& checks) {
+  AtMost(reduction.accumulate_steps(), kMaxAccumulateSteps, "accumulate_steps", checks);
+  checks.AtLeastZero(reduction.clip_norm(), {{"reduction"}, {"clip_norm"}});
+  checks.Require(reduction.wire_dtype().empty() || WireOf(reduction.wire_dtype()),
+                 {{"reduction"}, {"wire_dtype"}},
+                 NotOneOf(reduction.wire_dtype(), "float32, float16 or bfloat16"));
+  checks.Require(reduction.progress_policy().empty() || PolicyOf(reduction.progress_policy()),
+                 {{"reduction"}, {"progress_policy"}},
+                 NotOneOf(reduction.progress_policy(), "auto, inline or thread"));
+  AtMost(reduction.stale_steps(), kMaxStaleSteps, "stale_steps", checks);
+  AtMost(reduction.bucket_bytes(), kMaxBucketBytes, "bucket_bytes", checks);
+  AtMost(reduction.edge_bucket_bytes(), kMaxBucketBytes, "edge_bucket_bytes", checks);
 }
 
 }  // namespace
@@ -87,29 +72,29 @@ absl::Status SetField(const FieldValue& field, Reduction& reduction) {
   if (parser.MergeFromString(absl::StrCat(field.name, ": ", value), &reduction)) {
     return absl::OkStatus();
   }
-  return Refuse(field.name, absl::StrCat("cannot be '", field.value, "'"));
+  return absl::InvalidArgumentError(
+      absl::StrCat("reduction.", field.name, ": it cannot be '", field.value, "'"));
 }
 
-absl::Status Check(const Reduction& reduction) {
-  MILLRACE_RETURN_IF_ERROR(CheckRanges(reduction));
-  if (reduction.max_skipped_steps() > 0 && !reduction.skip_non_finite()) {
-    return Refuse("max_skipped_steps", "needs skip_non_finite");
-  }
+std::optional<BadField> CheckReduction(const Reduction& reduction) {
+  FieldChecks checks;
+  CheckRanges(reduction, checks);
+  const auto refuse = [&checks](bool refused, std::string_view field, const std::string& why) {
+    checks.Require(!refused, {{"reduction"}, {field}}, why);
+  };
+  refuse(reduction.max_skipped_steps() > 0 && !reduction.skip_non_finite(), "max_skipped_steps",
+         "it needs skip_non_finite");
   const bool wired = !reduction.wire_dtype().empty() && reduction.wire_dtype() != "float32";
-  if (reduction.exact() && wired) return Refuse("exact", "goes with no narrower wire_dtype");
-  if (reduction.exact() && reduction.shard_optimizer()) {
-    return Refuse("exact", "does not go with shard_optimizer");
-  }
-  if (reduction.stale_steps() == 0 && reduction.synchronous_tail() > 0) {
-    return Refuse("synchronous_tail", "needs stale_steps");
-  }
-  if (reduction.stale_steps() > 0 && reduction.accumulate_steps() > 1) {
-    return Refuse("stale_steps", "does not go with accumulate_steps");
-  }
-  if (reduction.stale_steps() > 0 && reduction.shard_optimizer()) {
-    return Refuse("stale_steps", "does not go with shard_optimizer");
-  }
-  return absl::OkStatus();
+  refuse(reduction.exact() && wired, "exact", "it goes with no narrower wire_dtype");
+  refuse(reduction.exact() && reduction.shard_optimizer(), "exact",
+         "it does not go with shard_optimizer");
+  const bool is_late = reduction.stale_steps() > 0;
+  refuse(!is_late && reduction.synchronous_tail() > 0, "synchronous_tail", "it needs stale_steps");
+  refuse(is_late && reduction.accumulate_steps() > 1, "stale_steps",
+         "it does not go with accumulate_steps");
+  refuse(is_late && reduction.shard_optimizer(), "stale_steps",
+         "it does not go with shard_optimizer");
+  return checks.first();
 }
 
 void FillDefaults(Reduction& reduction) {

@@ -10,6 +10,7 @@
 #include "absl/status/status.h"
 #include "base/dtype.h"
 #include "collectives/gradient_reducer.h"
+#include "trainer/job/bad_field.h"
 #include "trainer/job/job.pb.h"
 #include "trainer/train.h"
 
@@ -26,10 +27,9 @@ class SilentErrors : public google::protobuf::io::ErrorCollector {
 //   INVALID_ARGUMENT  there is no such field, or the value is not of its type
 absl::Status SetField(const FieldValue& field, Reduction& reduction);
 
-// Checks a reduction as the user wrote it, before FillDefaults.
-//   INVALID_ARGUMENT  a field is out of range, or two contradict each other; the text names the
-//                     field
-absl::Status Check(const Reduction& reduction);
+// Returns the first field that is out of range, or that contradicts another; nullopt: none. The
+// reduction is as the user wrote it, before FillDefaults.
+std::optional<BadField> CheckReduction(const Reduction& reduction);
 
 void FillDefaults(Reduction& reduction);
 

@@ -207,6 +207,7 @@ absl::Status Builder::AddLayer(const LayerRow& row, const LayerSpec& spec,
   layer.name = name();
   layer.inputs = std::move(inputs);
   layer.output = AddValue(built.output);
+  if (row.multiply_adds != nullptr) layer.multiply_adds = row.multiply_adds(built);
   const int first = static_cast<int>(model_.parameters.size());
   for (int* const index : {&layer.weights, &layer.bias}) *index += *index >= 0 ? first : 0;
   for (Parameter& parameter : built.parameters) {

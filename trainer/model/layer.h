@@ -69,7 +69,8 @@ struct Layer {
   int output = -1;          // the value that it makes
   int weights = -1;         // indexes into Model::parameters; -1: the layer has none
   int bias = -1;
-  int mean = -1;  // indexes into Model::buffers: running statistics
+  int64_t multiply_adds = 0;  // of one sample, forward: of sums of products alone
+  int mean = -1;              // indexes into Model::buffers: running statistics
   int variance = -1;
 
   // REQUIRES: the layer has a window.

@@ -6,6 +6,7 @@
 #include <fstream>
 #include <set>
 
+#include "absl/strings/str_cat.h"
 #include "collectives/stragglers.h"
 #include "tests/messages.h"
 #include "tests/temp_folder.h"
@@ -62,6 +63,19 @@ TEST(JobTest, MirroredNeedsANumberOfReplicas) {
   EXPECT_EQ(job->job.strategy().mirrored().replicas(), 2u);
   EXPECT_EQ(job->weights_text, load("replicas: 3")->weights_text)
       << "a checkpoint continues with any number of them";
+}
+
+TEST(JobTest, AWrongFieldNamesItsPlace) {
+  for (const char* const text :
+       {"init_from {\n except: \"a\" }", "pipeline_threads: 100000",
+        "memory_budget_mib: 4294967295", "steps_per_epoch: 18446744073709551615",
+        "checkpoint {\n keep: 4294967295 }", "checkpoint { keep_best: 4294967295 }",
+        "checkpoint {\n  keep_best: 1 }", "reduction {\n clip_norm: -1 }",
+        "reduction { exact: true\n shard_optimizer: true }",
+        "reduction { wire_dtype: \"int8\" }"}) {
+    EXPECT_MESSAGE(Load(absl::StrCat("model: \"m\" train: \"t\"\n", text)).status(),
+                   absl::StatusCode::kInvalidArgument);
+  }
 }
 
 TEST(JobTest, FieldsBesideTheFileAreBlamedForWhatTheyCause) {

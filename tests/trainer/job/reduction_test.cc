@@ -33,7 +33,7 @@ TEST(ReductionTest, EachFieldReachesTheReducer) {
   Reduction reduction = Parse(
       "accumulate_steps: 4 clip_norm: 1.5 skip_non_finite: true wire_dtype: \"bfloat16\" "
       "shard_optimizer: true bucket_bytes: 5000 progress_policy: \"thread\"");
-  ASSERT_TRUE(Check(reduction).ok());
+  ASSERT_FALSE(CheckReduction(reduction).has_value());
   FillDefaults(reduction);
   const collectives::ReducerOptions options = ReducerOptionsOf(reduction);
   EXPECT_EQ(options.micro_batches, 4);
@@ -65,7 +65,9 @@ TEST(ReductionTest, WhatDoesNotGoTogetherNamesTheField) {
         "exact: true wire_dtype: \"float16\"", "exact: true shard_optimizer: true",
         "synchronous_tail: 3", "stale_steps: 1 accumulate_steps: 2",
         "stale_steps: 1 shard_optimizer: true"}) {
-    EXPECT_MESSAGE(Check(Parse(text)), absl::StatusCode::kInvalidArgument) << text;
+    const auto bad = CheckReduction(Parse(text));
+    ASSERT_TRUE(bad.has_value()) << text;
+    EXPECT_MESSAGE(bad->name() + ": " + bad->why);
   }
 }
 

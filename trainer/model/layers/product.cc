@@ -15,6 +15,10 @@ absl::Status BuildFullyConnected(NewLayer& layer) {
   return AddWeights(layer, {{outputs, inputs}, inputs, outputs, outputs}, spec);
 }
 
+int64_t CountProduct(const NewLayer& layer) {
+  return layer.parameters[layer.layer.weights].shape.num_elements();
+}
+
 constexpr LayerOption kProductOptions[] = {
     {"outputs", "number of values", kRequired},
     kBiasOption,
@@ -26,7 +30,7 @@ constexpr LayerOption kProductOptions[] = {
 LayerFamily ProductLayers() {
   static constexpr std::array kRows = {
       LayerRow{LayerSpec::kFullyConnected, "fc", BuildFullyConnected,
-               "Weighted sums of all values of a sample.", kProductOptions}};
+               "Weighted sums of all values of a sample.", kProductOptions, 1, 1, CountProduct}};
   return kRows;
 }
 

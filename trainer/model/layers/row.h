@@ -11,8 +11,9 @@
 #include "trainer/model/layer.h"
 #include "trainer/model/model.pb.h"
 
-// A kind of layer is one row: its default name, its shape rule, its parameters and the text of its
-// documentation. Rows are constants, in one file per family of layers; table.h looks them up.
+// A kind of layer is one row: its default name, its shape rule, its parameters, its cost and the
+// text of its documentation. Rows are constants, in one file per family of layers; table.h looks
+// them up.
 //
 // To add a kind, add its message to model.proto, its LayerKind, its row to a family's file, and the
 // function that compiles it to the table of each backend.
@@ -51,6 +52,9 @@ struct LayerRow {
   std::span<const LayerOption> options = {};
   int least_inputs = 1;
   int most_inputs = 1;
+  // Counts the multiply-adds of one sample, forward, of a layer that is built; null: it sums no
+  // products.
+  int64_t (*multiply_adds)(const NewLayer& layer) = nullptr;
 };
 
 using LayerFamily = std::span<const LayerRow>;

@@ -143,6 +143,12 @@ absl::Status BuildConvolution(NewLayer& layer) {
   return AddWeights(layer, weights, spec);
 }
 
+// Each place of the output is one filter's window of the input. Places of padding count too.
+int64_t CountConvolution(const NewLayer& layer) {
+  const Shape& weights = layer.parameters[layer.layer.weights].shape;
+  return layer.output.num_elements() * (weights.num_elements() / weights[0]);
+}
+
 // Fills in a padding with which an image is multiplied by the stride.
 absl::Status CutSame(Window& window) {
   for (int i = 0; i < 2; ++i) {
@@ -190,6 +196,12 @@ absl::Status BuildTransposedConvolution(NewLayer& layer) {
   const Weights weights = {
       {channels, made, height, width}, made * height * width, channels * height * width, filters};
   return AddWeights(layer, weights, spec);
+}
+
+// Each value of the input goes into a window of the output. Places that are cut off count too.
+int64_t CountTransposedConvolution(const NewLayer& layer) {
+  const Shape& weights = layer.parameters[layer.layer.weights].shape;
+  return layer.inputs[0].num_elements() * (weights.num_elements() / weights[0]);
 }
 
 absl::Status BuildPool(NewLayer& layer) {
@@ -246,10 +258,10 @@ constexpr LayerOption kPoolOptions[] = {
 LayerFamily WindowLayers() {
   static constexpr std::array kRows = {
       LayerRow{LayerSpec::kConvolution, "conv", BuildConvolution,
-               "Filters that slide over an image.", kConvolutionOptions},
+               "Filters that slide over an image.", kConvolutionOptions, 1, 1, CountConvolution},
       LayerRow{LayerSpec::kTransposedConvolution, "transposed_conv", BuildTransposedConvolution,
                "A convolution's gradient by its input, as a layer: a larger image.",
-               kTransposedOptions},
+               kTransposedOptions, 1, 1, CountTransposedConvolution},
       LayerRow{LayerSpec::kPool, "pool", BuildPool,
                "The maximum or mean of each window of an image.", kPoolOptions},
       LayerRow{LayerSpec::kGlobalAveragePool, "global_pool", BuildGlobalAveragePool,

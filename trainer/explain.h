@@ -1,0 +1,35 @@
+#ifndef MILLRACE_TRAINER_EXPLAIN_H_
+#define MILLRACE_TRAINER_EXPLAIN_H_
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+
+#include "absl/status/statusor.h"
+
+// The text that `millrace explain` prints of a job.
+
+namespace millrace::trainer {
+
+struct ExplainOptions {
+  std::string job_path;
+  std::map<std::string, std::string> variables;  // ${NAME} in the job's files
+  bool as_dot = false;                           // true for the model as a graph of Graphviz
+  std::function<void(int64_t done_bytes, int64_t total_bytes)> index_progress;  // may be empty
+};
+
+// True if the file's text has the fields of a job, be they right or wrong; false also for what is
+// no regular file.
+bool IsJobFile(const std::string& path);
+
+// Describes a job without running it: a table of the model's layers, its sizes, and the learning
+// rate over the training. Opens the training data, on which the number of steps depends; if they
+// cannot be opened, the text says so in place of the rate.
+//   NOT_FOUND         the job, its model or its training plan is missing
+//   INVALID_ARGUMENT  one of them is wrong ("FILE:LINE:COLUMN: ...")
+absl::StatusOr<std::string> ExplainJob(const ExplainOptions& options);
+
+}  // namespace millrace::trainer
+
+#endif  // MILLRACE_TRAINER_EXPLAIN_H_
