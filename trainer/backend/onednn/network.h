@@ -16,8 +16,8 @@ namespace millrace::trainer {
 // A model as oneDNN primitives for one number of rows.
 class OneDnnNetwork final : public Network {
  public:
-  // The tensors outlive it. It computes with `threads` threads. May throw dnnl::error.
-  OneDnnNetwork(const NetworkTensors& tensors, int64_t rows, int threads,
+  // The tensors outlive it. May throw dnnl::error.
+  OneDnnNetwork(const NetworkTensors& tensors, int64_t rows, const BackendOptions& options,
                 const dnnl::engine& engine);
 
   absl::StatusOr<StepResult> Forward(const StepInput& input) override;
