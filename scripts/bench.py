@@ -18,10 +18,11 @@ import rows_collectives  # noqa: E402
 import rows_pipeline  # noqa: E402
 import rows_python  # noqa: E402
 import rows_readers  # noqa: E402
+import rows_trainer  # noqa: E402
 from rows import ROOT, Skip, judge  # noqa: E402
 
 AREAS = {"augment": rows_augment, "collectives": rows_collectives, "pipeline": rows_pipeline,
-         "python": rows_python, "readers": rows_readers}
+         "python": rows_python, "readers": rows_readers, "trainer": rows_trainer}
 
 
 def build(targets):

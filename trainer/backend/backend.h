@@ -100,23 +100,36 @@ class Backend {
   virtual std::string Describe() const = 0;
 };
 
+enum class Precision {
+  kFloat32,
+  kBFloat16,  // products and what is between layers; weights, sums, statistics and losses: float32
+};
+
+// How a backend computes.
+struct BackendOptions {
+  BackendOptions(int threads_in) : threads(threads_in) {}  // all else by default
+
+  int threads = 1;  // a fixed number of them gives the same bits for the same inputs
+  Precision precision = Precision::kFloat32;
+  bool fuses = true;  // false, for tests: every layer is computed by itself
+};
+
 // Makes a backend of `model` that reads `weights` at every step, `buffers` at every evaluation, and
 // writes `gradients`: one tensor for each parameter or buffer, which outlive the backend. Without
-// gradients it trains nothing. It computes with `threads` >= 1 threads; a fixed number of them
-// gives the same bits for the same inputs.
-//   INVALID_ARGUMENT    the tensors do not fit the model
+// gradients it trains nothing.
+//   INVALID_ARGUMENT    the tensors do not fit the model; there is no thread
 //   RESOURCE_EXHAUSTED  no memory
 //   INTERNAL            the compute library failed (its words are in the message)
 using BackendFactory = std::function<absl::StatusOr<std::unique_ptr<Backend>>(
     const Model& model, const TensorSet& weights, const TensorSet& buffers,
-    std::vector<std::span<float>> gradients, int threads)>;
+    std::vector<std::span<float>> gradients, const BackendOptions& options)>;
 
 // The CPU backend, over oneDNN.
 absl::StatusOr<std::unique_ptr<Backend>> MakeOneDnnBackend(const Model& model,
                                                            const TensorSet& weights,
                                                            const TensorSet& buffers,
                                                            std::vector<std::span<float>> gradients,
-                                                           int threads);
+                                                           const BackendOptions& options);
 
 // Checks `input` against `model`, as every network does first. In a prediction there are no
 // targets.

@@ -40,7 +40,7 @@ class FakeBackend final : public Backend, public Network {
   static BackendFactory Factory(FakeHooks& hooks) {
     return [&hooks](const Model& model, const TensorSet& weights, const TensorSet&,
                     std::vector<std::span<float>> gradients,
-                    int) -> absl::StatusOr<std::unique_ptr<Backend>> {
+                    const BackendOptions&) -> absl::StatusOr<std::unique_ptr<Backend>> {
       Call(hooks.opening);
       return std::make_unique<FakeBackend>(model, weights, std::move(gradients), hooks);
     };

@@ -24,7 +24,7 @@ class PixelBackend final : public Backend, public Network {
   static absl::StatusOr<std::unique_ptr<Backend>> Make(const Model&, const TensorSet& weights,
                                                        const TensorSet&,
                                                        std::vector<std::span<float>> gradients,
-                                                       int) {
+                                                       const BackendOptions&) {
     return std::make_unique<PixelBackend>(weights, std::move(gradients));
   }
 

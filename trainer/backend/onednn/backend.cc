@@ -45,12 +45,12 @@ absl::Status CheckRoom(int threads) {
 class OneDnnBackend : public Backend {
  public:
   OneDnnBackend(const Model& model, const TensorSet& weights, const TensorSet& buffers,
-                std::vector<std::span<float>> gradients, int threads)
+                std::vector<std::span<float>> gradients, const BackendOptions& options)
       : model_(model),
         weights_(weights),
         buffers_(buffers),
         gradients_(std::move(gradients)),
-        threads_(threads),
+        options_(options),
         engine_(dnnl::engine::kind::cpu, 0) {}
 
   absl::StatusOr<Network*> Compile(int64_t rows, NetworkUse use) override {
@@ -58,7 +58,8 @@ class OneDnnBackend : public Backend {
   }
   std::string Describe() const override {
     return absl::StrCat(LibraryName(), ", ",
-                        IsaName(dnnl::get_effective_cpu_isa(), ProcessorFlags()));
+                        IsaName(dnnl::get_effective_cpu_isa(), ProcessorFlags()),
+                        options_.precision == Precision::kBFloat16 ? ", bfloat16" : "");
   }
 
  private:
@@ -68,7 +69,7 @@ class OneDnnBackend : public Backend {
   const TensorSet& weights_;
   const TensorSet& buffers_;
   const std::vector<std::span<float>> gradients_;
-  const int threads_;
+  const BackendOptions options_;
   const dnnl::engine engine_;
   // Two or three in a job.
   std::map<std::pair<int64_t, NetworkUse>, std::unique_ptr<OneDnnNetwork>> networks_;
@@ -80,11 +81,11 @@ absl::StatusOr<Network*> OneDnnBackend::NetworkOf(int64_t rows, NetworkUse use) 
   }
   std::unique_ptr<OneDnnNetwork>& network = networks_[{rows, use}];
   if (network == nullptr) {
-    MILLRACE_RETURN_IF_ERROR(CheckRoom(threads_));
+    MILLRACE_RETURN_IF_ERROR(CheckRoom(options_.threads));
     std::span<const std::span<float>> gradients;
     if (use == NetworkUse::kTraining) gradients = gradients_;
     network = std::make_unique<OneDnnNetwork>(NetworkTensors{model_, weights_, buffers_, gradients},
-                                              rows, use, threads_, engine_);
+                                              rows, use, options_, engine_);
   }
   return network.get();
 }
@@ -111,11 +112,11 @@ absl::StatusOr<std::unique_ptr<Backend>> MakeOneDnnBackend(const Model& model,
                                                            const TensorSet& weights,
                                                            const TensorSet& buffers,
                                                            std::vector<std::span<float>> gradients,
-                                                           int threads) {
+                                                           const BackendOptions& options) {
   MILLRACE_RETURN_IF_ERROR(CheckTensors(model, weights, buffers, gradients));
-  if (threads < 1) return absl::InvalidArgumentError("threads must be 1 or more");
+  if (options.threads < 1) return absl::InvalidArgumentError("threads must be 1 or more");
   return Guarded([&]() -> absl::StatusOr<std::unique_ptr<Backend>> {
-    return std::make_unique<OneDnnBackend>(model, weights, buffers, std::move(gradients), threads);
+    return std::make_unique<OneDnnBackend>(model, weights, buffers, std::move(gradients), options);
   });
 }
 

@@ -1,24 +1,81 @@
 #include "trainer/backend/onednn/batch_norm.h"
 
 #include <algorithm>
+#include <cstring>
+
+#include "base/half.h"
+#include "trainer/backend/onednn/threads.h"
 
 namespace millrace::trainer {
+
+// Some pixels of one row.
+struct BatchNorm::Piece {
+  int64_t begin = 0;  // pixel of the tensor
+  int64_t pixels = 0;
+  bool is_valid = false;
+};
+
 namespace {
 
-// Calls `visit` with the offset of every pixel of every valid row.
-template <typename Visit>
-void VisitPixels(const NormShape& shape, const Visit& visit) {
-  for (size_t row = 0; row < shape.valid.size(); ++row) {
-    if (shape.valid[row] == 0) continue;
-    const int64_t begin = static_cast<int64_t>(row) * shape.row_values();
-    for (int64_t pixel = 0; pixel < shape.pixels; ++pixel) visit(begin + pixel * shape.channels);
+constexpr int64_t kPiecePixels = 256;
+
+size_t ElementSize(const NormShape& shape) {
+  return shape.is_half ? sizeof(BFloat) : sizeof(float);
+}
+
+const void* Behind(const void* data, size_t bytes) {
+  return data == nullptr ? nullptr : static_cast<const std::byte*>(data) + bytes;
+}
+void* Behind(void* data, size_t bytes) {
+  return data == nullptr ? nullptr : static_cast<std::byte*>(data) + bytes;
+}
+
+// The part of `work` on the pixels from `begin`.
+NormWork Part(const NormShape& shape, const NormWork& work, int64_t begin, int64_t pixels) {
+  const size_t bytes = static_cast<size_t>(begin * shape.channels) * ElementSize(shape);
+  NormWork part = work;
+  part.pixels = pixels;
+  part.channels = shape.channels;
+  for (const void** data : {&part.x, &part.addend, &part.dy, &part.more_dy}) {
+    *data = Behind(*data, bytes);
+  }
+  for (void** data : {&part.result, &part.dz, &part.dx}) *data = Behind(*data, bytes);
+  return part;
+}
+
+void FillZeros(const NormShape& shape, void* data, int64_t pixels) {
+  if (data == nullptr) return;
+  std::memset(data, 0, static_cast<size_t>(pixels * shape.channels) * ElementSize(shape));
+}
+
+void LoadOrigins(const NormShape& shape, const void* x, float* origins) {
+  for (int64_t c = 0; c < shape.channels; ++c) {
+    origins[c] =
+        shape.is_half ? ToFloat(static_cast<const BFloat*>(x)[c]) : static_cast<const float*>(x)[c];
   }
 }
 
-void Divide(std::vector<double>& sums, int64_t count) {
-  const double factor = 1.0 / static_cast<double>(std::max<int64_t>(1, count));
-  for (double& sum : sums) sum *= factor;
-}
+// The values of one channel so far.
+struct Merge {
+  double count = 0;
+
+  // Adds a piece of `more` values by Chan's rule: their sum, and that of their squares, less their
+  // origins. `variance` is that of all times their count.
+  void Add(int64_t channels, double more, const float* sums, const float* squares,
+           const float* origins, Moments& moments) {
+    const double weight = more / (count + more);
+    const double product = count * weight;
+    double* const __restrict mean = moments.mean.data();
+    double* const __restrict variance = moments.variance.data();
+    for (int64_t c = 0; c < channels; ++c) {
+      const double offset = sums[c] / more;
+      const double difference = origins[c] + offset - mean[c];
+      mean[c] += difference * weight;
+      variance[c] += squares[c] - sums[c] * offset + difference * difference * product;
+    }
+    count += more;
+  }
+};
 
 }  // namespace
 
@@ -26,65 +83,97 @@ int64_t NormShape::num_values() const {
   return pixels * static_cast<int64_t>(valid.size() - std::ranges::count(valid, 0));
 }
 
-void MeasureMoments(const NormShape& shape, const float* x, Moments& moments) {
+std::vector<BatchNorm::Piece> BatchNorm::PiecesOf(const NormShape& shape) {
+  std::vector<Piece> pieces;
+  for (size_t row = 0; row < shape.valid.size(); ++row) {
+    const int64_t first = static_cast<int64_t>(row) * shape.pixels;
+    for (int64_t begin = 0; begin < shape.pixels; begin += kPiecePixels) {
+      pieces.push_back(
+          {first + begin, std::min(kPiecePixels, shape.pixels - begin), shape.valid[row] != 0});
+    }
+  }
+  return pieces;
+}
+
+void BatchNorm::MeasureMoments(const NormShape& shape, const NormWork& work, Moments& moments) {
   const int64_t channels = shape.channels;
+  const std::vector<Piece> pieces = PiecesOf(shape);
+  const auto count = static_cast<int64_t>(pieces.size());
+  sums_.assign(3 * channels * count, 0);
+  const NormKernels& kernels = NormKernelsOf(shape.is_half);
+  RunOnThreads(shape.threads, [&](int thread, int of) {
+    const auto [begin, end] = PartOf(count, thread, of);
+    for (int64_t i = begin; i < end; ++i) {
+      if (!pieces[i].is_valid) continue;
+      NormWork part = Part(shape, work, pieces[i].begin, pieces[i].pixels);
+      part.sums = &sums_[3 * channels * i];
+      part.products = part.sums + channels;
+      LoadOrigins(shape, part.x, part.products + channels);
+      part.origin = part.products + channels;
+      kernels.moments(part);
+    }
+  });
   moments.mean.assign(channels, 0);
   moments.variance.assign(channels, 0);
-  double* const __restrict mean = moments.mean.data();
-  double* const __restrict variance = moments.variance.data();
-  VisitPixels(shape, [=](int64_t at) {
-    for (int64_t c = 0; c < channels; ++c) mean[c] += x[at + c];
-  });
-  Divide(moments.mean, shape.num_values());
-  VisitPixels(shape, [=](int64_t at) {
-    for (int64_t c = 0; c < channels; ++c) {
-      const double difference = x[at + c] - mean[c];
-      variance[c] += difference * difference;
-    }
-  });
-  Divide(moments.variance, shape.num_values());
+  Merge merge;
+  for (int64_t i = 0; i < count; ++i) {
+    if (!pieces[i].is_valid) continue;
+    const float* const sums = &sums_[3 * channels * i];
+    merge.Add(channels, static_cast<double>(pieces[i].pixels), sums, sums + channels,
+              sums + 2 * channels, moments);
+  }
+  for (double& variance : moments.variance) {
+    variance = std::max(0.0, variance) / std::max(1.0, merge.count);
+  }
 }
 
-void ScaleAndShift(const NormShape& shape, const float* x, std::span<const float> scale,
-                   std::span<const float> shift, float* result) {
+void BatchNorm::Apply(const NormShape& shape, const NormWork& work) {
   const int64_t pixels = static_cast<int64_t>(shape.valid.size()) * shape.pixels;
-  const int64_t channels = shape.channels;
-  for (int64_t pixel = 0; pixel < pixels; ++pixel) {
-    const float* const __restrict from = x + pixel * channels;
-    float* const __restrict to = result + pixel * channels;
-    for (int64_t c = 0; c < channels; ++c) to[c] = scale[c] * from[c] + shift[c];
-  }
-}
-
-void SumGradients(const NormShape& shape, const float* x, const float* dy,
-                  std::span<const double> mean, GradientSums& sums) {
-  const int64_t channels = shape.channels;
-  sums.dy.assign(channels, 0);
-  sums.dy_x.assign(channels, 0);
-  double* const __restrict plain = sums.dy.data();
-  double* const __restrict product = sums.dy_x.data();
-  VisitPixels(shape, [=](int64_t at) {
-    for (int64_t c = 0; c < channels; ++c) {
-      const double gradient = dy[at + c];
-      plain[c] += gradient;
-      product[c] += gradient * (x[at + c] - mean[c]);
-    }
+  const NormKernels& kernels = NormKernelsOf(shape.is_half);
+  RunOnThreads(shape.threads, [&](int thread, int of) {
+    const auto [begin, end] = PartOf(pixels, thread, of);
+    kernels.apply(Part(shape, work, begin, end - begin));
   });
 }
 
-void CombineGradient(const NormShape& shape, const float* x, const float* dy,
-                     const NormGradient& factors, float* result) {
+void BatchNorm::SumGradients(const NormShape& shape, const NormWork& work,
+                             std::span<const double> mean, GradientSums& sums) {
   const int64_t channels = shape.channels;
-  const int64_t row_values = shape.row_values();
-  for (size_t row = 0; row < shape.valid.size(); ++row) {
-    if (shape.valid[row] == 0) std::fill_n(result + row * row_values, row_values, 0.0f);
-  }
-  const float* const __restrict a = factors.a.data();
-  const float* const __restrict b = factors.b.data();
-  const float* const __restrict k = factors.k.data();
-  VisitPixels(shape, [=](int64_t at) {
+  const std::vector<Piece> pieces = PiecesOf(shape);
+  const auto count = static_cast<int64_t>(pieces.size());
+  sums_.assign(2 * channels * count, 0);
+  const std::vector<float> origin(mean.begin(), mean.end());
+  const NormKernels& kernels = NormKernelsOf(shape.is_half);
+  RunOnThreads(shape.threads, [&](int thread, int of) {
+    const auto [begin, end] = PartOf(count, thread, of);
+    for (int64_t i = begin; i < end; ++i) {
+      NormWork part = Part(shape, work, pieces[i].begin, pieces[i].pixels);
+      part.origin = origin.data();
+      part.sums = &sums_[2 * channels * i];
+      part.products = part.sums + channels;
+      pieces[i].is_valid ? kernels.sums(part) : FillZeros(shape, part.dz, part.pixels);
+    }
+  });
+  sums.dz.assign(channels, 0);
+  sums.dz_x.assign(channels, 0);
+  for (int64_t i = 0; i < count; ++i) {
+    const float* const of = &sums_[2 * channels * i];
     for (int64_t c = 0; c < channels; ++c) {
-      result[at + c] = a[c] * dy[at + c] + b[c] * x[at + c] + k[c];
+      sums.dz[c] += of[c];
+      sums.dz_x[c] += of[channels + c];
+    }
+  }
+  for (int64_t c = 0; c < channels; ++c) sums.dz_x[c] -= sums.dz[c] * (mean[c] - origin[c]);
+}
+
+void BatchNorm::Combine(const NormShape& shape, const NormWork& work) {
+  const std::vector<Piece> pieces = PiecesOf(shape);
+  const NormKernels& kernels = NormKernelsOf(shape.is_half);
+  RunOnThreads(shape.threads, [&](int thread, int of) {
+    const auto [begin, end] = PartOf(static_cast<int64_t>(pieces.size()), thread, of);
+    for (int64_t i = begin; i < end; ++i) {
+      const NormWork part = Part(shape, work, pieces[i].begin, pieces[i].pixels);
+      pieces[i].is_valid ? kernels.combine(part) : FillZeros(shape, part.dx, part.pixels);
     }
   });
 }

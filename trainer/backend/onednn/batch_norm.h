@@ -5,9 +5,11 @@
 #include <span>
 #include <vector>
 
+#include "trainer/backend/onednn/norm_kernels.h"
+
 // Batch normalisation of rows of pixels of channels, without the rows of padding, which the
-// library's primitive cannot leave out. Sums are in double and in the order of the rows, so that
-// the result is the same for any number of threads.
+// library's primitive cannot leave out. Rows are cut to pieces of a fixed size, whose sums are put
+// together in double and in their order, so that the result is the same for any number of threads.
 
 namespace millrace::trainer {
 
@@ -16,8 +18,9 @@ struct NormShape {
   std::span<const uint8_t> valid;  // one byte per row; 0: padding
   int64_t pixels = 1;
   int64_t channels = 0;
+  bool is_half = false;  // true for elements of BFloat, false for float
+  int threads = 1;
 
-  int64_t row_values() const { return pixels * channels; }
   int64_t num_values() const;  // of one channel, in valid rows
 };
 
@@ -27,28 +30,32 @@ struct Moments {
   std::vector<double> mean;
   std::vector<double> variance;
 };
-void MeasureMoments(const NormShape& shape, const float* x, Moments& moments);
 
-// result = scale[c] * x + shift[c], on all rows.
-void ScaleAndShift(const NormShape& shape, const float* x, std::span<const float> scale,
-                   std::span<const float> shift, float* result);
-
-// The sums over valid rows of dy, and of dy * (x - mean), of each channel.
+// The sums over valid rows of dz, and of dz * (x - mean), of each channel.
 struct GradientSums {
-  std::vector<double> dy;
-  std::vector<double> dy_x;
+  std::vector<double> dz;
+  std::vector<double> dz_x;
 };
-void SumGradients(const NormShape& shape, const float* x, const float* dy,
-                  std::span<const double> mean, GradientSums& sums);
 
-// result = a[c] * dy + b[c] * x + k[c] on valid rows, and zero on others.
-struct NormGradient {
-  std::vector<float> a;
-  std::vector<float> b;
-  std::vector<float> k;
+// Runs the kernels on whole tensors; `work` names these, and its pixels are ignored. Memory for the
+// pieces' sums is kept from call to call.
+class BatchNorm {
+ public:
+  void MeasureMoments(const NormShape& shape, const NormWork& work, Moments& moments);
+  // NormKernels::apply on all rows.
+  static void Apply(const NormShape& shape, const NormWork& work);
+  // In rows of padding dz, if it is kept, becomes zero.
+  void SumGradients(const NormShape& shape, const NormWork& work, std::span<const double> mean,
+                    GradientSums& sums);
+  // NormKernels::combine on valid rows, and zero on others.
+  static void Combine(const NormShape& shape, const NormWork& work);
+
+ private:
+  struct Piece;
+  static std::vector<Piece> PiecesOf(const NormShape& shape);
+
+  std::vector<float> sums_;  // by piece: sums, products and origins of the channels
 };
-void CombineGradient(const NormShape& shape, const float* x, const float* dy,
-                     const NormGradient& factors, float* result);
 
 }  // namespace millrace::trainer
 

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "base/philox.h"
+#include "trainer/backend/onednn/half_copies.h"
 #include "trainer/backend/onednn/layer_compiler.h"
 
 namespace millrace::trainer {
@@ -38,8 +39,17 @@ void DropFactors::Draw(const StepInput& step) {
   }
 }
 
-void MultiplyInto(std::span<const float> a, std::span<const float> b, std::span<float> result) {
-  std::ranges::transform(a, b, result.begin(), std::multiplies<>());
+// result = from * factors.
+void MultiplyInto(const dnnl::memory& from, std::span<const float> factors,
+                  const dnnl::memory& result) {
+  if (from.get_desc().data_type() == kF32) {
+    std::ranges::transform(ValueMemory::Floats(from), factors, ValueMemory::Floats(result).begin(),
+                           std::multiplies<>());
+    return;
+  }
+  std::vector<float> values = FloatsOf(from);
+  std::ranges::transform(values, factors, values.begin(), std::multiplies<>());
+  CopyFloats(values, result);
 }
 
 }  // namespace
@@ -51,18 +61,17 @@ void CompileDropout(LayerCompiler& compiler) {
   factors->rate = std::get<DropRate>(compiler.layer().attributes).rate;
   factors->name = HashName(compiler.layer().name);
   const dnnl::memory source = compiler.source();
-  const std::span<float> output = ValueMemory::Floats(compiler.output());
-  factors->values.resize(output.size());
+  const dnnl::memory output = compiler.output();
+  factors->values.resize(FloatsOf(output).size());
   const StepInput* const step = &compiler.step();
   compiler.out.forward.AddKernel([=] {
     factors->Draw(*step);
-    MultiplyInto(ValueMemory::Floats(source), factors->values, output);
+    MultiplyInto(source, factors->values, output);
   });
   const dnnl::memory gradient = compiler.source_gradient();
   if (!gradient) return;
-  const std::span<const float> output_gradient = ValueMemory::Floats(compiler.output_gradient());
-  compiler.out.data.AddKernel(
-      [=] { MultiplyInto(output_gradient, factors->values, ValueMemory::Floats(gradient)); });
+  const dnnl::memory output_gradient = compiler.output_gradient();
+  compiler.out.data.AddKernel([=] { MultiplyInto(output_gradient, factors->values, gradient); });
 }
 
 }  // namespace millrace::trainer

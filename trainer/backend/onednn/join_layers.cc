@@ -27,6 +27,7 @@ void AddCopy(LayerCompiler& compiler, const memory& from, const memory::desc& pa
 }  // namespace
 
 void CompileAdd(LayerCompiler& compiler) {
+  if (compiler.is_fused()) return;
   const size_t inputs = compiler.layer().inputs.size();
   for (size_t i = 1; i < inputs; ++i) {
     AddBinary(compiler, algorithm::binary_add, i == 1 ? compiler.source(0) : compiler.output(),

@@ -41,7 +41,11 @@ memory Wrap(const float* data, const memory::dims& dims, const dnnl::engine& eng
 
 }  // namespace
 
-memory::desc AnyLayout(const memory::desc& desc) { return {desc.dims(), kF32, Tag::any}; }
+memory::desc AnyLayout(const memory::desc& desc, memory::data_type type) {
+  return {desc.dims(), type, Tag::any};
+}
+
+memory::desc AnyLayout(const memory::desc& desc) { return AnyLayout(desc, desc.data_type()); }
 
 memory::desc BiasDesc(const memory& bias) { return bias ? bias.get_desc() : memory::desc(); }
 
@@ -65,17 +69,45 @@ const memory& LayerCompiler::output_gradient() const {
   return parts_.values.gradient(layer_.output);
 }
 
-memory LayerCompiler::source_gradient(size_t slot) {
-  const memory& gradient = parts_.values.gradient(layer_.inputs[slot]);
-  if (!gradient || parts_.values.WritesFirst(index_, slot)) return gradient;
+memory LayerCompiler::source_gradient(size_t slot) { return GradientOf(index_, slot); }
+
+int LayerCompiler::ResultOfNorm() const {
+  const FusedNorm& norm = fused();
+  const int last = norm.relu >= 0 ? norm.relu : norm.add;
+  return last >= 0 ? model().layers[last].output : layer_.output;
+}
+
+memory LayerCompiler::addend() const {
+  return fused().add >= 0 ? parts_.values.data(fused().addend) : memory();
+}
+
+const memory& LayerCompiler::more_gradient() const {
+  return parts_.values.more_gradient(ResultOfNorm());
+}
+
+memory LayerCompiler::addend_gradient() {
+  const int value = fused().addend;
+  if (fused().add < 0 || parts_.values.more_gradient(value)) return {};
+  const memory& gradient = parts_.values.gradient(value);
+  if (!gradient || gradient.get() == output_gradient().get()) return {};
+  const std::vector<int>& inputs = model().layers[fused().add].inputs;
+  return GradientOf(fused().add, inputs[0] == value ? 0 : 1);
+}
+
+memory LayerCompiler::GradientOf(size_t i, size_t slot) {
+  const int value = model().layers[i].inputs[slot];
+  const memory& gradient = parts_.values.gradient(value);
+  if (!gradient || parts_.values.WritesFirst(i, slot)) return gradient;
+  if (parts_.values.more_gradient(value)) return parts_.values.more_gradient(value);
   terms_.emplace_back(NewMemory(gradient.get_desc()), gradient);
   return terms_.back().first;
 }
 
 memory LayerCompiler::Flattened(const memory& memory) {
-  const auto values = static_cast<int64_t>(ValueMemory::Floats(memory).size());
-  const int64_t rows = memory.get_desc().dims()[0];
-  return View(memory, {{rows, values / rows}, kF32, Tag::nc});
+  const dnnl::memory::desc desc = memory.get_desc();
+  int64_t values = 1;
+  for (size_t i = 1; i < desc.dims().size(); ++i) values *= desc.dims()[i];
+  return View(memory, {{desc.dims()[0], values}, desc.data_type(), Tag::nc});
 }
 
 memory LayerCompiler::Parameter(int parameter, const memory::dims& dims) const {

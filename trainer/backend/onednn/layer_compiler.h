@@ -29,6 +29,7 @@ struct NetworkParts {
   ValueMemory& values;
   TensorSet& statistics;  // of the last batch, for each buffer
   const StepInput& step;  // of the last batch
+  int threads;
 };
 
 // Turns one layer into operations. A layer's compile function reads its tensors here, and adds to
@@ -46,14 +47,27 @@ class LayerCompiler {
   }
   // True if the layer is to apply the ReLU that follows it.
   bool has_fused_relu() const { return parts_.values.HasFusedRelu(index_); }
-  // True for a ReLU that the layer before has applied.
+  // True for a ReLU that the layer before has applied, and for layers that a batch norm does.
   bool is_fused() const { return parts_.values.IsFused(index_); }
+  // True for a layer whose backward pass a batch norm does, too.
+  bool has_host() const { return parts_.values.fusion().host(index_) >= 0; }
 
   const dnnl::memory& source(size_t slot = 0) const;
   const dnnl::memory& output() const;
   const dnnl::memory& output_gradient() const;
   // The memory to which the gradient of an input is to be written; empty: nothing reads it.
   dnnl::memory source_gradient(size_t slot = 0);
+
+  // Of a batch norm: the layers that it does, the value that it adds, the result behind them, and
+  // the terms of that result's gradient, of which the second may be empty.
+  const FusedNorm& fused() const { return parts_.values.fusion().norm(index_); }
+  dnnl::memory addend() const;
+  const dnnl::memory& more_gradient() const;
+  // The memory to which the gradient of the addend is to be copied; empty: it is there already.
+  dnnl::memory addend_gradient();
+  // Elements between layers are of bfloat16 if it is kHalf.
+  dnnl::memory::data_type type() const { return parts_.values.type(); }
+  int threads() const { return parts_.threads; }
   // The memory with another description, sharing its bytes.
   dnnl::memory View(const dnnl::memory& memory, const dnnl::memory::desc& desc) {
     return parts_.values.View(memory, desc);
@@ -93,6 +107,10 @@ class LayerCompiler {
   CompiledLayer& out;
 
  private:
+  // The memory for the gradient of input `slot` of layer `i`.
+  dnnl::memory GradientOf(size_t i, size_t slot);
+  // The value behind the layers that this batch norm does.
+  int ResultOfNorm() const;
   const Model& model() const { return parts_.tensors.model; }
 
   NetworkParts& parts_;
@@ -102,7 +120,9 @@ class LayerCompiler {
   std::vector<std::pair<dnnl::memory, dnnl::memory>> terms_;
 };
 
+// The description with any layout, of its own elements or others.
 dnnl::memory::desc AnyLayout(const dnnl::memory::desc& desc);
+dnnl::memory::desc AnyLayout(const dnnl::memory::desc& desc, dnnl::memory::data_type type);
 // The description of a bias; an empty one, which stands for no bias, of an empty memory.
 dnnl::memory::desc BiasDesc(const dnnl::memory& bias);
 // The attributes of a primitive that applies a ReLU too, if there is one for its layer to apply.

@@ -7,16 +7,14 @@
 #include "base/status.h"
 #include "trainer/backend/loss.h"
 #include "trainer/backend/onednn/guarded.h"
-
-// oneDNN's threads are libgomp's; its header belongs to the compiler, so the one function is
-// declared here. The setting counts for the calling thread.
-extern "C" void omp_set_num_threads(int threads);
+#include "trainer/backend/onednn/half_copies.h"
+#include "trainer/backend/onednn/threads.h"
 
 namespace millrace::trainer {
 namespace {
 
 // (value - mean) / stddev as value * scale + shift, by channel.
-void Normalize(const ModelInput& field, std::span<const uint8_t> from, std::span<float> to) {
+void NormalizeFloats(const ModelInput& field, std::span<const uint8_t> from, std::span<float> to) {
   const size_t channels = field.mean.size();
   std::vector<float> scale;
   std::vector<float> shift;
@@ -31,19 +29,28 @@ void Normalize(const ModelInput& field, std::span<const uint8_t> from, std::span
   }
 }
 
+void Normalize(const ModelInput& field, std::span<const uint8_t> from, const dnnl::memory& result) {
+  if (result.get_desc().data_type() != kF32) {
+    std::vector<float> values(from.size());
+    NormalizeFloats(field, from, values);
+    return CopyFloats(values, result);
+  }
+  NormalizeFloats(field, from, ValueMemory::Floats(result));
+}
+
 }  // namespace
 
 OneDnnNetwork::OneDnnNetwork(const NetworkTensors& tensors, int64_t rows, NetworkUse use,
-                             int threads, const dnnl::engine& engine)
+                             const BackendOptions& options, const dnnl::engine& engine)
     : model_(tensors.model),
       use_(use),
-      threads_(threads),
+      threads_(options.threads),
       stream_(engine),
-      values_(model_, rows, use == NetworkUse::kTraining, engine),
+      values_(model_, rows, use == NetworkUse::kTraining, options, engine),
       statistics_(MakeInitialBuffers(model_)),
       layers_(model_.layers.size()) {
   omp_set_num_threads(threads_);
-  NetworkParts parts{tensors, engine, values_, statistics_, step_};
+  NetworkParts parts{tensors, engine, values_, statistics_, step_, threads_};
   for (size_t i = 0; i < layers_.size(); ++i) {
     LayerCompiler compiler(parts, i, layers_[i]);
     CompileLayer(compiler);
@@ -66,13 +73,15 @@ absl::StatusOr<StepResult> OneDnnNetwork::DoForward(const StepInput& input) {
     const ModelInput& field = model_.inputs[i];
     const ConstTensorView& tensor = input.inputs[i];
     if (field.dtype == DType::kF32) {
-      values_.SetInput(i, tensor.data);
+      values_.SetInput(i, tensor.as<float>());
     } else {
-      Normalize(field, tensor.as<uint8_t>(), ValueMemory::Floats(values_.data(field.value)));
+      Normalize(field, tensor.as<uint8_t>(), values_.data(field.value));
     }
   }
   for (const CompiledLayer& layer : layers_) layer.forward.Run(stream_);
   stream_.wait();
+  outputs_.clear();
+  for (const Loss& loss : model_.losses) outputs_.push_back(FloatsOf(values_.data(loss.input)));
   return ComputeLosses(input);
 }
 
@@ -88,29 +97,25 @@ StepResult OneDnnNetwork::ComputeLosses(const StepInput& input) {
 // The first loss that reads a value writes the value's gradient, others add to it.
 StepResult OneDnnNetwork::ComputeLoss(size_t i, const StepInput& input) {
   const Loss& loss = model_.losses[i];
-  const std::span<const float> output = ValueMemory::Floats(values_.data(loss.input));
+  const std::vector<float>& output = outputs_[i];
   const auto compute = [&](std::span<float> gradient) {
     return millrace::trainer::ComputeLoss(loss, output, input.targets[i], input, gradient);
   };
   if (use_ != NetworkUse::kTraining) return compute({});
-  const std::span<float> gradient = ValueMemory::Floats(values_.gradient(loss.input));
+  std::vector<float> gradient(output.size());
+  const StepResult result = compute(gradient);
+  const dnnl::memory& sum = values_.gradient(loss.input);
   const auto before = std::span(model_.losses).first(i);
-  if (std::ranges::none_of(before, [&](const Loss& b) { return b.input == loss.input; })) {
-    return compute(gradient);
+  if (std::ranges::any_of(before, [&](const Loss& b) { return b.input == loss.input; })) {
+    std::ranges::transform(FloatsOf(sum), gradient, gradient.begin(), std::plus<>());
   }
-  std::vector<float> term(gradient.size());
-  const StepResult result = compute(term);
-  std::ranges::transform(gradient, term, gradient.begin(), std::plus<>());
+  CopyFloats(gradient, sum);
   return result;
-}
-
-std::span<const float> OneDnnNetwork::output(size_t i) const {
-  return ValueMemory::Floats(values_.data(model_.losses[i].input));
 }
 
 std::string OneDnnNetwork::FirstNonFinite() const {
   for (size_t i = 0; i < model_.values.size(); ++i) {
-    const std::span<const float> values = ValueMemory::Floats(values_.data(static_cast<int>(i)));
+    const std::vector<float> values = FloatsOf(values_.data(static_cast<int>(i)));
     if (!std::ranges::all_of(values, [](float v) { return std::isfinite(v); })) {
       return model_.values[i].name;
     }

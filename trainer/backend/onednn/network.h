@@ -16,14 +16,14 @@ namespace millrace::trainer {
 // A model as oneDNN primitives for one number of rows.
 class OneDnnNetwork final : public Network {
  public:
-  // The tensors outlive it. It computes with `threads` threads. May throw dnnl::error.
-  OneDnnNetwork(const NetworkTensors& tensors, int64_t rows, NetworkUse use, int threads,
-                const dnnl::engine& engine);
+  // The tensors outlive it. May throw dnnl::error.
+  OneDnnNetwork(const NetworkTensors& tensors, int64_t rows, NetworkUse use,
+                const BackendOptions& options, const dnnl::engine& engine);
 
   absl::StatusOr<StepResult> Forward(const StepInput& input) override;
   absl::Status Backward(const GradientReady& ready) override;
   const TensorSet& statistics() const override { return statistics_; }
-  std::span<const float> output(size_t i) const override;
+  std::span<const float> output(size_t i) const override { return outputs_[i]; }
   std::string FirstNonFinite() const override;
 
  private:
@@ -38,7 +38,8 @@ class OneDnnNetwork final : public Network {
   dnnl::stream stream_;
   ValueMemory values_;
   TensorSet statistics_;
-  StepInput step_;  // of the last Forward
+  std::vector<std::vector<float>> outputs_;  // the value that each loss reads, of the last Forward
+  StepInput step_;                           // of the last Forward
   std::vector<CompiledLayer> layers_;
 };
 

@@ -16,13 +16,13 @@ struct BatchNormLayer {
   const StepInput* step = nullptr;
   std::span<const float> weights;
   std::span<const float> bias;
-  const float* x = nullptr;
-  float* result = nullptr;
+  BatchNorm norm;
+  NormWork work;  // of the forward pass; x is known only when the layer runs
   std::vector<float> scale;
   std::vector<float> shift;
 
   // For training.
-  const float* dy = nullptr;
+  NormWork back;
   std::span<float> weights_gradient;
   std::span<float> bias_gradient;
   Moments moments;
@@ -37,7 +37,7 @@ struct BatchNormLayer {
   template <typename Values>
   void Normalize(const Values& mean, const Values& variance);
   void GradientsOfParameters();
-  void GradientOfInput(float* dx) const;
+  void GradientOfInput(void* dx) const;
 };
 
 template <typename Values>
@@ -49,33 +49,50 @@ void BatchNormLayer::Normalize(const Values& mean, const Values& variance) {
     scale[c] = static_cast<float>(factor);
     shift[c] = static_cast<float>(bias[c] - factor * mean[c]);
   }
-  ScaleAndShift(Batch(), x, scale, shift, result);
+  work.scale = scale.data();
+  work.shift = shift.data();
+  BatchNorm::Apply(Batch(), work);
 }
 
 void BatchNormLayer::GradientsOfParameters() {
-  SumGradients(Batch(), x, dy, moments.mean, sums);
+  back.x = work.x;
+  back.scale = scale.data();
+  back.shift = shift.data();
+  norm.SumGradients(Batch(), back, moments.mean, sums);
   for (int64_t c = 0; c < shape.channels; ++c) {
-    weights_gradient[c] = static_cast<float>(sums.dy_x[c] * InverseDeviation(moments.variance[c]));
-    bias_gradient[c] = static_cast<float>(sums.dy[c]);
+    weights_gradient[c] = static_cast<float>(sums.dz_x[c] * InverseDeviation(moments.variance[c]));
+    bias_gradient[c] = static_cast<float>(sums.dz[c]);
   }
 }
 
 // With n values of a channel, and d the inverse deviation:
-//   dx = weight * d * (dy - sum(dy) / n - (x - mean) * d^2 * sum(dy * (x - mean)) / n)
+//   dx = weight * d * (dz - sum(dz) / n - (x - mean) * d^2 * sum(dz * (x - mean)) / n)
 // (Ioffe and Szegedy 2015, section 3).
-void BatchNormLayer::GradientOfInput(float* dx) const {
+void BatchNormLayer::GradientOfInput(void* dx) const {
   const NormShape batch = Batch();
   const double n = static_cast<double>(std::max<int64_t>(1, batch.num_values()));
-  NormGradient factors;
+  std::vector<float> factors(3 * shape.channels);
+  float* const a = factors.data();
+  float* const b = a + shape.channels;
+  float* const k = b + shape.channels;
   for (int64_t c = 0; c < shape.channels; ++c) {
     const double inverse = InverseDeviation(moments.variance[c]);
-    const double a = weights[c] * inverse;
-    const double b = -a * inverse * inverse * sums.dy_x[c] / n;
-    factors.a.push_back(static_cast<float>(a));
-    factors.b.push_back(static_cast<float>(b));
-    factors.k.push_back(static_cast<float>(-a * sums.dy[c] / n - b * moments.mean[c]));
+    const double of_dz = weights[c] * inverse;
+    const double of_x = -of_dz * inverse * inverse * sums.dz_x[c] / n;
+    a[c] = static_cast<float>(of_dz);
+    b[c] = static_cast<float>(of_x);
+    k[c] = static_cast<float>(-of_dz * sums.dz[c] / n - of_x * moments.mean[c]);
   }
-  CombineGradient(batch, x, dy, factors, dx);
+  NormWork combine = back;
+  if (back.dz != nullptr) {
+    combine.dy = back.dz;
+    combine.mask = Mask::kNone;
+  }
+  combine.a = a;
+  combine.b = b;
+  combine.k = k;
+  combine.dx = dx;
+  BatchNorm::Combine(batch, combine);
 }
 
 // The running variance follows the unbiased one, as PyTorch's does.
@@ -89,31 +106,67 @@ void WriteStatistics(const NormShape& batch, const Moments& moments, std::span<f
   }
 }
 
+void* HandleOf(const dnnl::memory& memory) { return memory ? memory.get_data_handle() : nullptr; }
+
+// The gradient behind the mask is kept where something else reads it: where it has two terms, or is
+// the gradient of an addend too.
+void SetBackward(LayerCompiler& compiler, BatchNormLayer& norm) {
+  const Layer& layer = compiler.layer();
+  norm.back = norm.work;
+  norm.back.dy = HandleOf(compiler.output_gradient());
+  norm.back.more_dy = HandleOf(compiler.more_gradient());
+  const bool has_masked_sum = compiler.fused().add >= 0 && norm.work.mask != Mask::kNone;
+  if (has_masked_sum) norm.back.mask = Mask::kResult;
+  if (has_masked_sum || norm.back.more_dy != nullptr) {
+    norm.back.dz = HandleOf(compiler.output_gradient());
+  }
+  norm.weights_gradient = compiler.Gradient(layer.weights);
+  norm.bias_gradient = compiler.Gradient(layer.bias);
+}
+
 std::shared_ptr<BatchNormLayer> MakeBatchNorm(LayerCompiler& compiler) {
   const Layer& layer = compiler.layer();
   const Shape& shape = compiler.source_shape();
   auto norm = std::make_shared<BatchNormLayer>();
   norm->shape.channels = shape[shape.rank() - 1];
   norm->shape.pixels = shape.num_elements() / norm->shape.channels;
+  norm->shape.is_half = compiler.type() == kHalf;
+  norm->shape.threads = compiler.threads();
   norm->epsilon = std::get<Normalization>(layer.attributes).epsilon;
   norm->step = &compiler.step();
   norm->weights = compiler.Weights(layer.weights);
   norm->bias = compiler.Weights(layer.bias);
-  norm->result = ValueMemory::Floats(compiler.output()).data();
-  if (!compiler.is_training()) return norm;
-  norm->dy = ValueMemory::Floats(compiler.output_gradient()).data();
-  norm->weights_gradient = compiler.Gradient(layer.weights);
-  norm->bias_gradient = compiler.Gradient(layer.bias);
+  norm->work.result = HandleOf(compiler.output());
+  norm->work.mask = compiler.fused().relu >= 0 ? Mask::kInput : Mask::kNone;
+  if (compiler.is_training()) SetBackward(compiler, *norm);
   return norm;
+}
+
+void AddBackward(LayerCompiler& compiler, const std::shared_ptr<BatchNormLayer>& norm) {
+  compiler.out.gradients.AddKernel([norm] { norm->GradientsOfParameters(); });
+  const dnnl::memory gradient = compiler.source_gradient();
+  if (gradient) {
+    compiler.out.data.AddKernel(
+        [norm, gradient] { norm->GradientOfInput(gradient.get_data_handle()); });
+  }
+  const dnnl::memory addend = compiler.addend_gradient();
+  if (!addend) return;
+  const dnnl::memory& made = compiler.output_gradient();
+  compiler.out.data.Add(dnnl::reorder(made, addend),
+                        {{DNNL_ARG_FROM, made}, {DNNL_ARG_TO, addend}});
 }
 
 }  // namespace
 
-// The input may be the batch itself, whose place is known only when the layer runs.
+// The input and the addend may be the batch itself, whose place is known only when the layer runs.
 void CompileBatchNorm(LayerCompiler& compiler) {
   const std::shared_ptr<BatchNormLayer> norm = MakeBatchNorm(compiler);
   const dnnl::memory source = compiler.source();
-  const auto find = [norm, source] { norm->x = ValueMemory::Floats(source).data(); };
+  const dnnl::memory addend = compiler.addend();
+  const auto find = [norm, source, addend] {
+    norm->work.x = source.get_data_handle();
+    norm->work.addend = HandleOf(addend);
+  };
   const std::span<const float> mean = compiler.Buffer(compiler.layer().mean);
   const std::span<const float> variance = compiler.Buffer(compiler.layer().variance);
   if (!compiler.is_training()) {
@@ -127,15 +180,11 @@ void CompileBatchNorm(LayerCompiler& compiler) {
   const std::span<float> variance_now = compiler.Statistics(compiler.layer().variance);
   compiler.out.forward.AddKernel([=] {
     find();
-    MeasureMoments(norm->Batch(), norm->x, norm->moments);
+    norm->norm.MeasureMoments(norm->Batch(), norm->work, norm->moments);
     WriteStatistics(norm->Batch(), norm->moments, mean_now, variance_now);
     norm->Normalize(norm->moments.mean, norm->moments.variance);
   });
-  compiler.out.gradients.AddKernel([norm] { norm->GradientsOfParameters(); });
-  const dnnl::memory gradient = compiler.source_gradient();
-  if (!gradient) return;
-  compiler.out.data.AddKernel(
-      [norm, gradient] { norm->GradientOfInput(ValueMemory::Floats(gradient).data()); });
+  AddBackward(compiler, norm);
 }
 
 }  // namespace millrace::trainer

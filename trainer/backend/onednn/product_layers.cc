@@ -11,7 +11,8 @@ void AddProductGradients(LayerCompiler& compiler, const memory& flat, const memo
   const Layer& layer = compiler.layer();
   const memory::desc source = flat.get_desc();
   const memory::desc any = AnyLayout(weights.get_desc());
-  const memory::desc output = compiler.output().get_desc();
+  const memory::desc typed = AnyLayout(weights.get_desc(), compiler.type());
+  const memory::desc output = compiler.output_gradient().get_desc();
   memory bias;  // empty: the layer has none
   if (layer.bias >= 0) bias = compiler.ParameterGradient(layer.bias, {output.dims()[1]});
   const dnnl::inner_product_backward_weights::primitive_desc gradient(
@@ -27,7 +28,7 @@ void AddProductGradients(LayerCompiler& compiler, const memory& flat, const memo
   const memory source_gradient = compiler.source_gradient();
   if (!source_gradient) return;
 
-  const dnnl::inner_product_backward_data::primitive_desc data({source, any, output},
+  const dnnl::inner_product_backward_data::primitive_desc data({source, typed, output},
                                                                compiler.engine(), forward);
   const memory data_weights = compiler.Reordered(weights, data.weights_desc(), compiler.out.data);
   compiler.out.data.Add(dnnl::inner_product_backward_data(data),
@@ -47,8 +48,8 @@ void CompileFullyConnected(LayerCompiler& compiler) {
   memory bias;  // empty: the layer has none
   if (layer.bias >= 0) bias = compiler.Parameter(layer.bias, {outputs});
   const dnnl::inner_product_forward::primitive_desc forward(
-      {compiler.forward_kind(), flat.get_desc(), AnyLayout(plain.get_desc()), BiasDesc(bias),
-       output},
+      {compiler.forward_kind(), flat.get_desc(), AnyLayout(plain.get_desc(), compiler.type()),
+       BiasDesc(bias), output},
       FusedRelu(compiler), compiler.engine());
   const memory weights = compiler.Reordered(plain, forward.weights_desc(), compiler.out.forward);
   OperationList::Arguments arguments = {

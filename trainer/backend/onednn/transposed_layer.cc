@@ -68,8 +68,8 @@ void AddTransposedGradients(LayerCompiler& compiler, const Transposed& spec,
   if (!source_gradient) return;
 
   const dnnl::deconvolution_backward_data::primitive_desc data(
-      {kTransposed, source, AnyLayout(spec.plain), output, spec.stride, spec.dilation, spec.begin,
-       spec.end},
+      {kTransposed, source, AnyLayout(spec.plain, compiler.type()), output, spec.stride,
+       spec.dilation, spec.begin, spec.end},
       compiler.engine(), forward);
   const memory weights = compiler.Reordered(spec.weights, data.weights_desc(), compiler.out.data);
   compiler.out.data.Add(dnnl::deconvolution_backward_data(data),
@@ -83,9 +83,9 @@ void AddTransposedGradients(LayerCompiler& compiler, const Transposed& spec,
 void CompileTransposedConvolution(LayerCompiler& compiler) {
   const Transposed spec(compiler);
   const dnnl::deconvolution_forward::primitive_desc forward(
-      {compiler.forward_kind(), kTransposed, compiler.source().get_desc(), AnyLayout(spec.plain),
-       BiasDesc(spec.bias), compiler.output().get_desc(), spec.stride, spec.dilation, spec.begin,
-       spec.end},
+      {compiler.forward_kind(), kTransposed, compiler.source().get_desc(),
+       AnyLayout(spec.plain, compiler.type()), BiasDesc(spec.bias), compiler.output().get_desc(),
+       spec.stride, spec.dilation, spec.begin, spec.end},
       compiler.engine());
   const memory weights =
       compiler.Reordered(spec.weights, forward.weights_desc(), compiler.out.forward);

@@ -2,17 +2,14 @@
 
 #include <algorithm>
 
+#include "trainer/backend/onednn/half_copies.h"
+
 namespace millrace::trainer {
 
 using dnnl::memory;
 using Tag = memory::format_tag;
 
 namespace {
-
-memory::desc DescOf(int64_t rows, const Shape& shape) {
-  if (shape.rank() == 1) return {{rows, shape[0]}, kF32, Tag::nc};
-  return {{rows, shape[2], shape[0], shape[1]}, kF32, Tag::nhwc};
-}
 
 // True if the backward pass of a layer needs no result of its own, and the result has bytes of its
 // own.
@@ -24,41 +21,68 @@ bool MayBeOverwritten(LayerKind kind) {
 }  // namespace
 
 ValueMemory::ValueMemory(const Model& model, int64_t rows, bool is_training,
-                         const dnnl::engine& engine)
+                         const BackendOptions& options, const dnnl::engine& engine)
     : model_(model),
       rows_(rows),
+      type_(options.precision == Precision::kBFloat16 ? kHalf : kF32),
       engine_(engine),
-      makers_(model.values.size(), -1),
+      wiring_(model),
+      fusion_(model, wiring_, options.fuses),
       data_(model.values.size()),
-      gradients_(model.values.size()) {
-  FindReaders();
-  for (const ModelInput& input : model.inputs) {
-    const memory::desc desc = DescOf(rows, model.values[input.value].shape);
-    const bool is_in_batch = input.dtype == DType::kF32;
-    data_[input.value] = is_in_batch ? memory(desc, engine, nullptr) : memory(desc, engine);
-    input_views_.emplace_back();
-    if (is_in_batch) input_views_.back().push_back(data_[input.value]);
-  }
+      gradients_(model.values.size()),
+      more_gradients_(model.values.size()) {
+  for (const ModelInput& input : model.inputs) AddInput(input);
   for (size_t i = 0; i < model.layers.size(); ++i) AddOutput(i, is_training);
+  for (size_t value = 0; is_training && value < model.values.size(); ++value) {
+    AddMoreGradient(static_cast<int>(value));
+  }
+}
+
+memory::desc ValueMemory::DescOf(int value, memory::data_type type) const {
+  const Shape& shape = model_.values[value].shape;
+  if (shape.rank() == 1) return {{rows_, shape[0]}, type, Tag::nc};
+  return {{rows_, shape[2], shape[0], shape[1]}, type, Tag::nhwc};
+}
+
+// A product that only losses read is not rounded.
+memory::data_type ValueMemory::TypeOf(int value) const {
+  const int maker = wiring_.maker(value);
+  const bool is_of_product = maker >= 0 && model_.layers[maker].kind == LayerKind::kFullyConnected;
+  const bool is_last = std::ranges::all_of(wiring_.readers(value), [&](const Reader& reader) {
+    return reader.layer >= model_.layers.size();
+  });
+  return is_of_product && is_last ? kF32 : type_;
+}
+
+void ValueMemory::AddInput(const ModelInput& input) {
+  const memory::desc desc = DescOf(input.value, type_);
+  const bool is_in_batch = input.dtype == DType::kF32 && type_ == kF32;
+  data_[input.value] = is_in_batch ? memory(desc, engine_, nullptr) : memory(desc, engine_);
+  input_views_.emplace_back();
+  if (is_in_batch) input_views_.back().push_back(data_[input.value]);
 }
 
 void ValueMemory::AddOutput(size_t i, bool is_training) {
   const Layer& layer = model_.layers[i];
-  const memory::desc desc = DescOf(rows_, model_.values[layer.output].shape);
-  const int source = layer.inputs[0];
+  const int host = fusion_.host(i);
+  // A fused layer's result lies where that of the batch norm would.
+  const int source = host >= 0 ? model_.layers[host].output : layer.inputs[0];
   const bool is_view =
       layer.kind == LayerKind::kReshape || (layer.kind == LayerKind::kDropout && !is_training);
-  is_in_place_.push_back(MayWorkInPlace(i));
+  is_in_place_.push_back(host >= 0 || MayWorkInPlace(i));
   memory& data = data_[layer.output];
   memory& gradient = gradients_[layer.output];
   if (is_in_place_[i]) {
     data = data_[source];
     gradient = gradients_[source];
+    if (is_training) ShareGradientOfSum(layer);
     return;
   }
-  data = is_view ? View(data_[source], desc) : memory(desc, engine_);
+  data = is_view ? View(data_[source], DescOf(layer.output, type_))
+                 : memory(DescOf(layer.output, TypeOf(layer.output)), engine_);
   if (!is_training) return;
-  const bool shares_gradient = is_view && readers_[source].size() == 1 && gradients_[source];
+  const memory::desc desc = DescOf(layer.output, type_);
+  const bool shares_gradient = is_view && wiring_.readers(source).size() == 1 && gradients_[source];
   gradient = shares_gradient ? View(gradients_[source], desc) : memory(desc, engine_);
   ShareGradientOfSum(layer);
 }
@@ -67,46 +91,65 @@ void ValueMemory::AddOutput(size_t i, bool is_training) {
 void ValueMemory::ShareGradientOfSum(const Layer& sum) {
   if (sum.kind != LayerKind::kAdd) return;
   for (const int term : sum.inputs) {
-    if (readers_[term].size() == 1 && gradients_[term]) gradients_[term] = gradients_[sum.output];
+    if (wiring_.readers(term).size() == 1 && gradients_[term]) {
+      gradients_[term] = gradients_[sum.output];
+    }
   }
 }
 
-void ValueMemory::FindReaders() {
-  readers_.resize(model_.values.size());
-  const size_t layers = model_.layers.size();
-  for (size_t i = 0; i < layers; ++i) {
-    const Layer& layer = model_.layers[i];
-    makers_[layer.output] = static_cast<int>(i);
-    for (size_t slot = 0; slot < layer.inputs.size(); ++slot) {
-      readers_[layer.inputs[slot]].push_back({i, slot});
-    }
+// True for the last result of a batch norm and the layers that it does.
+bool ValueMemory::IsOfNorm(int value) const {
+  const int maker = wiring_.maker(value);
+  if (maker < 0) return false;
+  const bool is_norm = model_.layers[maker].kind == LayerKind::kBatchNorm;
+  const int host = is_norm ? maker : fusion_.host(maker);
+  if (host < 0) return false;
+  const FusedNorm& fused = fusion_.norm(host);
+  const int last = fused.relu >= 0 ? fused.relu : (fused.add >= 0 ? fused.add : host);
+  return maker == last;
+}
+
+// The second of two readers of a batch norm's result. The gradient of a term that a batch norm adds
+// is there already: that of the sum.
+void ValueMemory::AddMoreGradient(int value) {
+  const std::vector<Reader>& readers = wiring_.readers(value);
+  if (readers.size() != 2 || readers[0].layer == readers[1].layer || !IsOfNorm(value)) return;
+  if (!fusion_.is_on()) return;
+  for (const Reader& reader : readers) {
+    if (reader.layer >= model_.layers.size() || fusion_.host(reader.layer) < 0) continue;
+    more_gradients_[value] = gradients_[model_.layers[reader.layer].output];
+    return;
   }
-  for (size_t i = 0; i < model_.losses.size(); ++i) {
-    readers_[model_.losses[i].input].push_back({layers + i, 0});
-  }
+  more_gradients_[value] = memory(gradients_[value].get_desc(), engine_);
 }
 
 bool ValueMemory::MayWorkInPlace(size_t i) const {
   const int source = model_.layers[i].inputs[0];
-  if (model_.layers[i].kind != LayerKind::kRelu || makers_[source] < 0) return false;
-  return readers_[source].size() == 1 && MayBeOverwritten(model_.layers[makers_[source]].kind);
+  const int maker = wiring_.maker(source);
+  if (model_.layers[i].kind != LayerKind::kRelu || maker < 0) return false;
+  return wiring_.readers(source).size() == 1 && MayBeOverwritten(model_.layers[maker].kind);
 }
 
 bool ValueMemory::HasFusedRelu(size_t i) const {
   const LayerKind kind = model_.layers[i].kind;
   if (kind != LayerKind::kConvolution && kind != LayerKind::kFullyConnected) return false;
-  const std::vector<Reader>& readers = readers_[model_.layers[i].output];
-  return readers.size() == 1 && readers[0].layer < model_.layers.size() &&
-         is_in_place_[readers[0].layer];
+  const int reader = wiring_.only_reader(model_.layers[i].output);
+  return reader >= 0 && is_in_place_[reader];
 }
 
 bool ValueMemory::IsFused(size_t i) const {
-  const int maker = makers_[model_.layers[i].inputs[0]];
+  if (fusion_.host(i) >= 0) return true;
+  const int maker = wiring_.maker(model_.layers[i].inputs[0]);
   return is_in_place_[i] && HasFusedRelu(maker);
 }
 
 bool ValueMemory::WritesFirst(size_t i, size_t slot) const {
-  const std::vector<Reader>& readers = readers_[model_.layers[i].inputs[slot]];
+  const int value = model_.layers[i].inputs[slot];
+  const std::vector<Reader>& readers = wiring_.readers(value);
+  if (more_gradients_[value]) {  // the other reader writes there
+    const Reader& other = readers[readers[0].layer == i ? 1 : 0];
+    if (other.layer < model_.layers.size() && fusion_.host(other.layer) >= 0) return true;
+  }
   const size_t last = readers.back().layer;
   for (const Reader& reader : readers) {
     if (reader.layer == last) return i == last && slot == reader.slot;
@@ -124,9 +167,10 @@ memory ValueMemory::View(const memory& whole, const memory::desc& desc) {
   return view;
 }
 
-void ValueMemory::SetInput(size_t i, const void* batch) {
+void ValueMemory::SetInput(size_t i, std::span<const float> batch) {
+  if (type_ == kHalf) return CopyFloats(batch, data_[model_.inputs[i].value]);
   // oneDNN takes no const pointers; no primitive writes to an input.
-  for (memory& view : input_views_[i]) view.set_data_handle(const_cast<void*>(batch));
+  for (memory& view : input_views_[i]) view.set_data_handle(const_cast<float*>(batch.data()));
 }
 
 std::span<float> ValueMemory::Floats(const memory& memory) {

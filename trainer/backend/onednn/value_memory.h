@@ -5,29 +5,37 @@
 #include <span>
 #include <vector>
 
+#include "trainer/backend/backend.h"
+#include "trainer/backend/onednn/fusion.h"
 #include "trainer/model/model.h"
 
 namespace millrace::trainer {
 
 inline constexpr auto kF32 = dnnl::memory::data_type::f32;
+inline constexpr auto kHalf = dnnl::memory::data_type::bf16;
 
 // The memory of a network's values and of their gradients: NHWC, or [rows, values]. A ReLU works in
-// place where nothing else needs its input, and a reshaped value shares the bytes of the one it is
-// made of. May throw dnnl::error.
+// place where nothing else needs its input, so do layers that a batch norm does, and a reshaped
+// value shares the bytes of the one it is made of. May throw dnnl::error.
 class ValueMemory {
  public:
   // `model` outlives it. Gradients are made for training only.
-  ValueMemory(const Model& model, int64_t rows, bool is_training, const dnnl::engine& engine);
+  ValueMemory(const Model& model, int64_t rows, bool is_training, const BackendOptions& options,
+              const dnnl::engine& engine);
 
   const dnnl::memory& data(int value) const { return data_[value]; }
   // Empty: nothing reads the gradient of this value.
   const dnnl::memory& gradient(int value) const { return gradients_[value]; }
+  // A second term of the gradient, which the batch norm behind the value adds; may be empty.
+  const dnnl::memory& more_gradient(int value) const { return more_gradients_[value]; }
+  const Fusion& fusion() const { return fusion_; }
+  dnnl::memory::data_type type() const { return type_; }  // of what is between layers
 
   // The memory with another description, sharing its bytes.
   dnnl::memory View(const dnnl::memory& memory, const dnnl::memory::desc& desc);
 
-  // Points input `i` of the model, of float32, at the batch. Other inputs have memory of their own.
-  void SetInput(size_t i, const void* batch);
+  // Input `i` of the model, of float32, becomes the batch. Other inputs have memory of their own.
+  void SetInput(size_t i, std::span<const float> batch);
 
   // True if layer `i` is to apply the ReLU that alone reads its result.
   bool HasFusedRelu(size_t i) const;
@@ -40,26 +48,29 @@ class ValueMemory {
   static std::span<float> Floats(const dnnl::memory& memory);
 
  private:
-  // A layer that reads a value; losses count as layers behind the last.
-  struct Reader {
-    size_t layer = 0;
-    size_t slot = 0;
-  };
+  using Reader = Wiring::Reader;
 
-  void FindReaders();
   bool MayWorkInPlace(size_t i) const;
+  void AddInput(const ModelInput& input);
   void AddOutput(size_t i, bool is_training);
+  void AddMoreGradient(int value);
   void ShareGradientOfSum(const Layer& sum);
+  bool IsOfNorm(int value) const;
+  dnnl::memory::data_type TypeOf(int value) const;
+  dnnl::memory::desc DescOf(int value, dnnl::memory::data_type type) const;
 
   const Model& model_;
   const int64_t rows_;
+  const dnnl::memory::data_type type_;
   const dnnl::engine engine_;
-  std::vector<std::vector<Reader>> readers_;  // by value
-  std::vector<int> makers_;                   // the layer that makes each value; -1: an input
+  const Wiring wiring_;
+  const Fusion fusion_;
   std::vector<bool> is_in_place_;             // by layer
   std::vector<dnnl::memory> data_;            // by value
   std::vector<dnnl::memory> gradients_;       // by value
-  std::vector<std::vector<dnnl::memory>> input_views_;  // by input: all that point at the batch
+  std::vector<dnnl::memory> more_gradients_;  // by value
+  // By input of the model: all that point at the batch.
+  std::vector<std::vector<dnnl::memory>> input_views_;
 };
 
 }  // namespace millrace::trainer

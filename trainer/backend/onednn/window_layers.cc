@@ -81,8 +81,9 @@ void AddDataGradient(LayerCompiler& compiler, const ConvolutionTensors& tensors,
   if (!source_gradient) return;
   const Sizes sizes(compiler.layer().window());
   const dnnl::convolution_backward_data::primitive_desc data(
-      {kDirect, compiler.source().get_desc(), AnyLayout(tensors.weights.get_desc()),
-       compiler.output().get_desc(), sizes.stride, sizes.dilation, sizes.begin, sizes.end},
+      {kDirect, compiler.source().get_desc(),
+       AnyLayout(tensors.weights.get_desc(), compiler.type()), compiler.output().get_desc(),
+       sizes.stride, sizes.dilation, sizes.begin, sizes.end},
       compiler.engine(), forward);
   const memory weights =
       compiler.Reordered(tensors.weights, data.weights_desc(), compiler.out.data);
@@ -136,8 +137,8 @@ void CompileConvolution(LayerCompiler& compiler) {
   const ConvolutionTensors tensors = TensorsOf(compiler);
   const dnnl::convolution_forward::primitive_desc forward(
       {compiler.forward_kind(), kDirect, compiler.source().get_desc(),
-       AnyLayout(tensors.weights.get_desc()), BiasDesc(tensors.bias), compiler.output().get_desc(),
-       sizes.stride, sizes.dilation, sizes.begin, sizes.end},
+       AnyLayout(tensors.weights.get_desc(), compiler.type()), BiasDesc(tensors.bias),
+       compiler.output().get_desc(), sizes.stride, sizes.dilation, sizes.begin, sizes.end},
       FusedRelu(compiler), compiler.engine());
   const memory weights =
       compiler.Reordered(tensors.weights, forward.weights_desc(), compiler.out.forward);
@@ -161,7 +162,7 @@ void CompilePool(LayerCompiler& compiler) {
 // A pool whose window is the image. Its output is [rows, channels] in memory.
 void CompileGlobalAveragePool(LayerCompiler& compiler) {
   const memory::dims source = compiler.source().get_desc().dims();
-  const memory::desc pixel({source[0], source[1], 1, 1}, kF32, memory::format_tag::nhwc);
+  const memory::desc pixel({source[0], source[1], 1, 1}, compiler.type(), memory::format_tag::nhwc);
   Window window;
   window.kernel = {source[2], source[3]};
   AddPool(compiler,
