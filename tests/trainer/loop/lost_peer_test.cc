@@ -399,7 +399,7 @@ TEST_F(TrainTest, ALongEvaluationEndsWhenAPeerIsLost) {
   const auto session = OpenSession(options, *single, (*guard)->progress(), MakeOneDnnBackend);
   ASSERT_TRUE(session.ok()) << session.status();
   LosesAPeer progress;
-  const auto evaluation = Evaluate(**session, *single, progress, 0);
+  const auto evaluation = Evaluate(EvaluationPartsOf(**session), *single, progress, 0);
   EXPECT_TRUE(collectives::PeerLostOf(evaluation.status()).has_value()) << evaluation.status();
 }
 
