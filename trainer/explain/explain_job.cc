@@ -11,6 +11,7 @@
 #include "base/status.h"
 #include "pipeline/pipeline.h"
 #include "pipeline/text_proto.h"
+#include "trainer/backend/backend.h"
 #include "trainer/explain.h"
 #include "trainer/explain/layer_table.h"
 #include "trainer/explain/model_dot.h"
@@ -128,7 +129,8 @@ absl::StatusOr<std::string> ExplainJob(const ExplainOptions& options) {
   if (options.as_dot) return ModelDot(files.model);
   std::vector<std::string> lines = {
       absl::StrCat("job ", options.job_path, ", model ", files.job.model_path), ""};
-  for (const auto& part : {LayerTable(files.model), Sizes(files), Rates(files, options)}) {
+  for (const auto& part : {LayerTable(files.model, OneDnnFusedInto(files.model)), Sizes(files),
+                           Rates(files, options)}) {
     lines.insert(lines.end(), part.begin(), part.end());
     lines.emplace_back();
   }

@@ -11,8 +11,8 @@
 namespace millrace::trainer {
 namespace {
 
-constexpr size_t kColumns = 7;
-constexpr size_t kFirstNumber = 4;  // numbers stand at the right of their columns
+constexpr size_t kColumns = 8;
+constexpr size_t kFirstNumber = 5;  // numbers stand at the right of their columns
 using Line = std::array<std::string, kColumns>;
 
 int64_t BytesOf(const Value& value) {
@@ -39,34 +39,37 @@ std::string Reads(const Model& model, const std::vector<int>& inputs, int above)
   return names;
 }
 
-Line LineOf(const Model& model, const Layer& layer) {
+Line LineOf(const Model& model, const Layer& layer, int host) {
   const Value& result = model.values[layer.output];
   const int64_t parameters = ParametersOf(model, layer);
   const int64_t flops = 2 * layer.multiply_adds;
   return {layer.name,
           KindName(layer.kind),
           Reads(model, layer.inputs, layer.output - 1),
+          host >= 0 ? model.layers[host].name : "",
           result.shape.ToString(),
           parameters > 0 ? Grouped(parameters) : "",
           flops > 0 ? WithUnit(static_cast<double>(flops)) : "",
           BytesCell(result)};
 }
 
-std::vector<Line> LinesOf(const Model& model) {
+std::vector<Line> LinesOf(const Model& model, const std::vector<int>& fused_into) {
   std::vector<Line> lines = {
-      {"layer", "kind", "reads", "result", "parameters", "FLOPs", "bytes/sample"}};
+      {"layer", "kind", "reads", "fused into", "result", "parameters", "FLOPs", "bytes/sample"}};
   std::vector<Line> by_value(model.values.size());
   for (const ModelInput& input : model.inputs) {
     const Value& value = model.values[input.value];
     by_value[input.value] = {value.name, "input", input.field,     value.shape.ToString(),
                              "",         "",      BytesCell(value)};
   }
-  for (const Layer& layer : model.layers) by_value[layer.output] = LineOf(model, layer);
+  for (size_t i = 0; i < model.layers.size(); ++i) {
+    by_value[model.layers[i].output] = LineOf(model, model.layers[i], fused_into[i]);
+  }
   lines.insert(lines.end(), by_value.begin(), by_value.end());
   const int last = static_cast<int>(model.values.size()) - 1;
   for (const Loss& loss : model.losses) {
     lines.push_back(
-        {loss.name, KindName(loss.kind), Reads(model, {loss.input}, last), "", "", "", ""});
+        {loss.name, KindName(loss.kind), Reads(model, {loss.input}, last), "", "", "", "", ""});
   }
   return lines;
 }
@@ -98,8 +101,8 @@ ModelCost CostOf(const Model& model) {
   return cost;
 }
 
-std::vector<std::string> LayerTable(const Model& model) {
-  const std::vector<Line> lines = LinesOf(model);
+std::vector<std::string> LayerTable(const Model& model, const std::vector<int>& fused_into) {
+  const std::vector<Line> lines = LinesOf(model, fused_into);
   std::array<size_t, kColumns> widths{};
   for (const Line& line : lines) {
     for (size_t i = 0; i < kColumns; ++i) widths[i] = std::max(widths[i], line[i].size());

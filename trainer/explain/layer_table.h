@@ -16,8 +16,9 @@ struct ModelCost {
 };
 ModelCost CostOf(const Model& model);
 
-// One line for each input, layer and loss, below a line of titles.
-std::vector<std::string> LayerTable(const Model& model);
+// One line for each input, layer and loss, below a line of titles. `fused_into` has for each layer
+// the one that does its work in a pass of its own; -1: none.
+std::vector<std::string> LayerTable(const Model& model, const std::vector<int>& fused_into);
 
 // "25,557,032".
 std::string Grouped(int64_t number);

@@ -40,12 +40,15 @@ class ExplainTest : public TrainTest {
 
 TEST_F(ExplainTest, ALayerIsALineWithItsCost) {
   const std::vector<std::string> lines = absl::StrSplit(Explain(), '\n');
-  EXPECT_THAT(lines, Contains("conv1   convolution                   [4, 4, 8]          80  2.30 k"
-                              "         512 B"));
-  EXPECT_THAT(lines, Contains("relu1   relu                          [4, 4, 8]                    "
-                              "         512 B"));
-  EXPECT_THAT(lines, Contains("fc1     fully connected               [3]                99     192"
-                              "          12 B"));
+  EXPECT_THAT(lines,
+              Contains("conv1   convolution                               [4, 4, 8]          80"
+                       "  2.30 k         512 B"));
+  EXPECT_THAT(lines,
+              Contains("relu1   relu                          conv1       [4, 4, 8]            "
+                       "                 512 B"));
+  EXPECT_THAT(lines,
+              Contains("fc1     fully connected                           [3]                99"
+                       "     192          12 B"));
   EXPECT_THAT(lines, Contains("loss1   softmax cross-entropy"));
 }
 
