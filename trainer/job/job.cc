@@ -39,6 +39,11 @@ absl::Status Check(const Job& job) {
   if (job.has_init_from() && job.init_from().file().empty()) {
     return absl::InvalidArgumentError("init_from.file: no file is given");
   }
+  if (!job.precision().empty() && job.precision() != "float32" && job.precision() != "bfloat16" &&
+      job.precision() != "auto") {
+    return absl::InvalidArgumentError(
+        absl::StrCat("precision: \"", job.precision(), "\" is none of float32, bfloat16 and auto"));
+  }
   if (job.pipeline_threads() > kMaxThreads) {
     return absl::InvalidArgumentError(
         absl::StrCat("pipeline_threads: ", job.pipeline_threads(), " is over ", kMaxThreads));

@@ -381,9 +381,14 @@ absl::Status Opener::OpenStrategy() {
 
 absl::Status Opener::MakeBackend() {
   Session& session = *session_;
-  MILLRACE_ASSIGN_OR_RETURN(session.backend,
-                            make_backend_(session.model, session.weights, session.buffers,
-                                          session.strategy->gradients(), session.cores.compute));
+  BackendOptions options(session.cores.compute);
+  const std::string& precision = session.job.job.precision();
+  if (precision == "bfloat16") options.precision = Precision::kBFloat16;
+  if (precision == "auto") options.precision = Precision::kAuto;
+  auto backend = make_backend_(session.model, session.weights, session.buffers,
+                               session.strategy->gradients(), options);
+  if (!backend.ok()) return Annotate(backend.status(), options_.job_path);
+  session.backend = *std::move(backend);
   return absl::OkStatus();
 }
 
