@@ -103,6 +103,7 @@ class Backend {
 enum class Precision {
   kFloat32,
   kBFloat16,  // products and what is between layers; weights, sums, statistics and losses: float32
+  kAuto,      // kBFloat16 where the processor has matrix instructions for it
 };
 
 // How a backend computes.
@@ -117,7 +118,8 @@ struct BackendOptions {
 // Makes a backend of `model` that reads `weights` at every step, `buffers` at every evaluation, and
 // writes `gradients`: one tensor for each parameter or buffer, which outlive the backend. Without
 // gradients it trains nothing.
-//   INVALID_ARGUMENT    the tensors do not fit the model; there is no thread
+//   INVALID_ARGUMENT    the tensors do not fit the model; there is no thread; the processor has no
+//                       instructions for the precision
 //   RESOURCE_EXHAUSTED  no memory
 //   INTERNAL            the compute library failed (its words are in the message)
 using BackendFactory = std::function<absl::StatusOr<std::unique_ptr<Backend>>(

@@ -7,6 +7,7 @@
 #include "base/status.h"
 #include "pipeline/pipeline.pb.h"
 #include "pipeline/text_proto.h"
+#include "trainer/loop/backend_options.h"
 #include "trainer/loop/open_context.h"
 #include "trainer/loop/plan_file.h"
 
@@ -49,9 +50,11 @@ absl::Status MakeBackend(int threads, int local_ranks,
   inference.cores = SplitCores(ReadCores().usable, local_ranks, threads,
                                static_cast<int>(job.pipeline_threads()));
   MILLRACE_ASSIGN_OR_RETURN(inference.context, OpenContext(job, inference.cores, warn));
-  MILLRACE_ASSIGN_OR_RETURN(
-      inference.backend, MakeOneDnnBackend(inference.model, inference.loaded.weights,
-                                           inference.loaded.buffers, {}, inference.cores.compute));
+  auto backend =
+      MakeOneDnnBackend(inference.model, inference.loaded.weights, inference.loaded.buffers, {},
+                        BackendOptionsOf(job, inference.cores));
+  if (!backend.ok()) return Annotate(backend.status(), inference.job.path);
+  inference.backend = *std::move(backend);
   return absl::OkStatus();
 }
 

@@ -49,6 +49,11 @@ std::optional<BadField> CheckJob(const Job& job) {
   checks.Require(!job.train().empty(), {{"train"}}, kNoFile);
   checks.Require(!job.has_init_from() || !job.init_from().file().empty(), {{"init_from"}, {"file"}},
                  kNoFile);
+  const std::string& precision = job.precision();
+  checks.Require(precision.empty() || precision == "float32" || precision == "bfloat16" ||
+                     precision == "auto",
+                 {{"precision"}},
+                 absl::StrCat("\"", precision, "\" is none of float32, bfloat16 and auto"));
   AtMost(job.pipeline_threads(), kMaxThreads, {{"pipeline_threads"}}, checks);
   const uint32_t replicas = job.strategy().mirrored().replicas();
   checks.Require(!job.strategy().has_mirrored() || (replicas >= 1 && replicas <= kMaxReplicas),

@@ -70,7 +70,7 @@ std::vector<std::string> DescribeSession(const Session& session, const TrainOpti
       {"cores", CoresOf(session)},
       {"I/O", absl::StrCat(session.cores.io, " threads per rank")},
       {"processor", absl::StrCat(CpuModel(), ", ", WidestIsa())},
-      {"backend", absl::StrCat(session.main().backend->Describe(), ", float32")},
+      {"backend", session.main().backend->Describe()},
       {"model", absl::StrFormat("%s, %d parameters, fingerprint %016x", session.job.model_path,
                                 session.model.num_parameters(), session.state.model_fingerprint)},
       {"gradients", session.main().strategy->Summary()},

@@ -16,6 +16,7 @@
 #include "base/status.h"
 #include "pipeline/text_proto.h"
 #include "trainer/job/bad_field.h"
+#include "trainer/loop/backend_options.h"
 #include "trainer/loop/open_context.h"
 #include "trainer/loop/resume.h"
 #include "trainer/loop/share.h"
@@ -367,10 +368,12 @@ absl::Status Opener::OpenStrategies() {
 }
 
 absl::Status Opener::MakeBackends() {
+  const BackendOptions options = BackendOptionsOf(session_->job.job, session_->cores);
   for (TrainedModel& trained : session_->models) {
-    MILLRACE_ASSIGN_OR_RETURN(
-        trained.backend, make_backend_(trained.model, trained.weights, trained.buffers,
-                                       trained.strategy->gradients(), session_->cores.compute));
+    auto backend = make_backend_(trained.model, trained.weights, trained.buffers,
+                                 trained.strategy->gradients(), options);
+    if (!backend.ok()) return Annotate(backend.status(), options_.job_path);
+    trained.backend = *std::move(backend);
   }
   return absl::OkStatus();
 }

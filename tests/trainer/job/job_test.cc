@@ -47,6 +47,8 @@ TEST(JobTest, WhatIsMissingIsNamed) {
                  absl::StatusCode::kInvalidArgument);
   EXPECT_MESSAGE(Load("model: \"m\" train: \"t\" init_from {}").status(),
                  absl::StatusCode::kInvalidArgument);
+  EXPECT_MESSAGE(Load("model: \"m\" train: \"t\" precision: \"half\"").status(),
+                 absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(Load("model: 3").status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(Load("model: \"m\" train: \"t\" pipeline_threads: 100000").status().code(),
             absl::StatusCode::kInvalidArgument);

@@ -42,6 +42,29 @@ absl::Status CheckRoom(int threads) {
   return absl::OkStatus();
 }
 
+// The library's code for a convolution of bfloat16 ("brgconv:avx512_core_amx_bf16"); empty: it has
+// none but for reference.
+std::string HalfCode(const dnnl::engine& engine) {
+  using dnnl::memory;
+  const auto image = memory::desc({1, 64, 8, 8}, kHalf, memory::format_tag::nhwc);
+  const memory::desc weights({64, 64, 3, 3}, kHalf, memory::format_tag::any);
+  try {
+    const dnnl::convolution_forward::primitive_desc forward({dnnl::prop_kind::forward_training,
+                                                             dnnl::algorithm::convolution_direct,
+                                                             image,
+                                                             weights,
+                                                             image,
+                                                             {1, 1},
+                                                             {1, 1},
+                                                             {1, 1}},
+                                                            engine);
+    const std::string code = forward.impl_info_str();
+    return code.starts_with("ref") ? "" : code;
+  } catch (const dnnl::error&) {
+    return "";
+  }
+}
+
 class OneDnnBackend : public Backend {
  public:
   OneDnnBackend(const Model& model, const TensorSet& weights, const TensorSet& buffers,
@@ -52,14 +75,15 @@ class OneDnnBackend : public Backend {
         gradients_(std::move(gradients)),
         options_(options),
         engine_(dnnl::engine::kind::cpu, 0) {}
+  // Decides about the precision. Before all else.
+  absl::Status ChoosePrecision();
 
   absl::StatusOr<Network*> Compile(int64_t rows, NetworkUse use) override {
     return Guarded([&] { return NetworkOf(rows, use); });
   }
   std::string Describe() const override {
     return absl::StrCat(LibraryName(), ", ",
-                        IsaName(dnnl::get_effective_cpu_isa(), ProcessorFlags()),
-                        options_.precision == Precision::kBFloat16 ? ", bfloat16" : "");
+                        IsaName(dnnl::get_effective_cpu_isa(), ProcessorFlags()), ", ", precision_);
   }
 
  private:
@@ -69,11 +93,27 @@ class OneDnnBackend : public Backend {
   const TensorSet& weights_;
   const TensorSet& buffers_;
   const std::vector<std::span<float>> gradients_;
-  const BackendOptions options_;
+  BackendOptions options_;
+  std::string precision_;  // in words
   const dnnl::engine engine_;
   // Two or three in a job.
   std::map<std::pair<int64_t, NetworkUse>, std::unique_ptr<OneDnnNetwork>> networks_;
 };
+
+absl::Status OneDnnBackend::ChoosePrecision() {
+  const std::string code = HalfCode(engine_);
+  const bool has_matrix_code = code.find("amx") != std::string::npos;
+  const bool is_auto = options_.precision == Precision::kAuto;
+  if (is_auto) options_.precision = has_matrix_code ? Precision::kBFloat16 : Precision::kFloat32;
+  if (options_.precision == Precision::kFloat32) {
+    precision_ = is_auto ? "float32 (auto: no AMX for bfloat16)" : "float32";
+    return absl::OkStatus();
+  }
+  precision_ = absl::StrCat("bfloat16 (", is_auto ? "auto: " : "", code, ")");
+  if (!code.empty()) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      "precision: \"bfloat16\" needs AVX-512, which this processor does not have");
+}
 
 absl::StatusOr<Network*> OneDnnBackend::NetworkOf(int64_t rows, NetworkUse use) {
   if (use == NetworkUse::kTraining && gradients_.empty()) {
@@ -116,7 +156,10 @@ absl::StatusOr<std::unique_ptr<Backend>> MakeOneDnnBackend(const Model& model,
   MILLRACE_RETURN_IF_ERROR(CheckTensors(model, weights, buffers, gradients));
   if (options.threads < 1) return absl::InvalidArgumentError("threads must be 1 or more");
   return Guarded([&]() -> absl::StatusOr<std::unique_ptr<Backend>> {
-    return std::make_unique<OneDnnBackend>(model, weights, buffers, std::move(gradients), options);
+    auto backend =
+        std::make_unique<OneDnnBackend>(model, weights, buffers, std::move(gradients), options);
+    MILLRACE_RETURN_IF_ERROR(backend->ChoosePrecision());
+    return backend;
   });
 }
 

@@ -53,6 +53,52 @@ ConvolutionTensors TensorsOf(const LayerCompiler& compiler) {
   return tensors;
 }
 
+// The library's gradients of bfloat16 weights that see one pixel take three times a product of
+// matrices. It would sum no bias.
+bool IsProductOfPixels(const LayerCompiler& compiler) {
+  const Window& window = compiler.layer().window();
+  const bool is_pixel = window.kernel == std::array<int64_t, 2>{1, 1} && window.groups == 1 &&
+                        window.padding == std::array<int64_t, 4>{0, 0, 0, 0};
+  return is_pixel && compiler.layer().bias < 0 && compiler.type() == kHalf;
+}
+
+// The pixels of the source that the windows see, one after another.
+memory SeenPixels(LayerCompiler& compiler) {
+  const Window& window = compiler.layer().window();
+  const memory source = compiler.source();
+  if (window.stride == std::array<int64_t, 2>{1, 1}) return source;
+  const memory::dims whole = source.get_desc().dims();
+  memory::dims seen = compiler.output().get_desc().dims();
+  seen[1] = whole[1];
+  const memory::dims strides = {whole[1] * whole[2] * whole[3], 1,
+                                window.stride[0] * whole[3] * whole[1],
+                                window.stride[1] * whole[1]};
+  const memory every = compiler.View(source, {seen, compiler.type(), strides});
+  const memory copy = compiler.NewMemory({seen, compiler.type(), memory::format_tag::nhwc});
+  compiler.out.gradients.Add(dnnl::reorder(every, copy),
+                             {{DNNL_ARG_FROM, every}, {DNNL_ARG_TO, copy}});
+  return copy;
+}
+
+// [filters, channels] = gradient^T [filters, pixels] * source [pixels, channels].
+void AddPixelGradients(LayerCompiler& compiler) {
+  using Tag = memory::format_tag;
+  const memory::dims output = compiler.output().get_desc().dims();
+  const int64_t pixels = output[0] * output[2] * output[3];
+  const int64_t channels = compiler.source().get_desc().dims()[1];
+  const memory::desc by_filter({output[1], pixels}, compiler.type(), Tag::ba);
+  const memory::desc by_pixel({pixels, channels}, compiler.type(), Tag::ab);
+  const memory gradient = compiler.View(compiler.output_gradient(), by_filter);
+  const memory source = compiler.View(SeenPixels(compiler), by_pixel);
+  const memory made =
+      compiler.ParameterGradient(compiler.layer().weights, memory::dims{output[1], channels});
+  const dnnl::matmul::primitive_desc product({by_filter, by_pixel, made.get_desc()},
+                                             compiler.engine());
+  compiler.out.gradients.Add(
+      dnnl::matmul(product),
+      {{DNNL_ARG_SRC, gradient}, {DNNL_ARG_WEIGHTS, source}, {DNNL_ARG_DST, made}});
+}
+
 void AddWeightGradients(LayerCompiler& compiler, const ConvolutionTensors& tensors,
                         const dnnl::convolution_forward::primitive_desc& forward) {
   const Layer& layer = compiler.layer();
@@ -148,7 +194,11 @@ void CompileConvolution(LayerCompiler& compiler) {
   if (tensors.bias) arguments.emplace(DNNL_ARG_BIAS, tensors.bias);
   compiler.out.forward.Add(dnnl::convolution_forward(forward), std::move(arguments));
   if (!compiler.is_training()) return;
-  AddWeightGradients(compiler, tensors, forward);
+  if (IsProductOfPixels(compiler)) {
+    AddPixelGradients(compiler);
+  } else {
+    AddWeightGradients(compiler, tensors, forward);
+  }
   AddDataGradient(compiler, tensors, forward);
 }
 

@@ -1,0 +1,14 @@
+#ifndef MILLRACE_TRAINER_LOOP_BACKEND_OPTIONS_H_
+#define MILLRACE_TRAINER_LOOP_BACKEND_OPTIONS_H_
+
+#include "trainer/backend/backend.h"
+#include "trainer/job/job.h"
+
+namespace millrace::trainer {
+
+// The options of the backend of a job's models on one rank.
+BackendOptions BackendOptionsOf(const Job& job, const CoreSplit& cores);
+
+}  // namespace millrace::trainer
+
+#endif  // MILLRACE_TRAINER_LOOP_BACKEND_OPTIONS_H_
