@@ -15,13 +15,14 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "bench"))
 import rows_augment  # noqa: E402
 import rows_collectives  # noqa: E402
+import rows_optimizer  # noqa: E402
 import rows_pipeline  # noqa: E402
 import rows_python  # noqa: E402
 import rows_readers  # noqa: E402
 from rows import ROOT, Skip, judge  # noqa: E402
 
 AREAS = {"augment": rows_augment, "collectives": rows_collectives, "pipeline": rows_pipeline,
-         "python": rows_python, "readers": rows_readers}
+         "python": rows_python, "readers": rows_readers, "trainer": rows_optimizer}
 
 
 def build(targets):
