@@ -50,11 +50,10 @@ absl::Status MakeBackend(int threads, int local_ranks,
   inference.cores = SplitCores(ReadCores().usable, local_ranks, threads,
                                static_cast<int>(job.pipeline_threads()));
   MILLRACE_ASSIGN_OR_RETURN(inference.context, OpenContext(job, inference.cores, warn));
-  auto backend =
+  MILLRACE_ASSIGN_OR_RETURN(
+      inference.backend,
       MakeOneDnnBackend(inference.model, inference.loaded.weights, inference.loaded.buffers, {},
-                        BackendOptionsOf(job, inference.cores));
-  if (!backend.ok()) return Annotate(backend.status(), inference.job.path);
-  inference.backend = *std::move(backend);
+                        BackendOptionsOf(job, inference.cores)));
   return absl::OkStatus();
 }
 

@@ -62,18 +62,18 @@ bool Optimizer::wants_norms(size_t i) const {
 }
 
 void Optimizer::Apply(size_t i, const UpdateStep& update, float scale,
-                      std::span<const float> gradient, std::span<float> weights) {
+                      std::span<const float> gradient, std::span<float> weights, size_t begin) {
   const ParameterSettings& settings = settings_[i];
   if (settings.frozen) return;
-  std::vector<float*> memory;
-  for (Slot& slot : slots_) memory.push_back(slot.tensors[i].data());
+  std::array<float*, kMaxSlots> memory = {};
+  for (size_t s = 0; s < slots_.size(); ++s) memory[s] = slots_[s].tensors[i].data() + begin;
   UpdateNumbers numbers = {update.count, update.rate * settings.lr_scale, scale,
                            settings.weight_decay, std::nullopt};
   if (wants_norms(i)) {
     const ParameterNorms& norms = norms_[pieces_[i].parameter];
     numbers.norms = {norms.weights, scale * norms.gradient};
   }
-  rule_->Apply(numbers, gradient, weights, memory);
+  rule_->Apply(numbers, gradient, weights, std::span(memory).first(slots_.size()));
 }
 
 }  // namespace millrace::trainer

@@ -46,10 +46,11 @@ class Optimizer {
   // Sets the norms for the next updates, by parameter; those of gradients are before `scale`.
   void SetNorms(std::vector<ParameterNorms> norms) { norms_ = std::move(norms); }
 
-  // Applies `gradient`, each element times `scale`, to `weights`, both of piece `i`, unless its
-  // parameter is frozen.
+  // Applies `gradient`, each element times `scale`, to `weights`, both of piece `i` from element
+  // `begin` on, unless its parameter is frozen. Threads may apply different elements at a time.
+  // Throws nothing.
   void Apply(size_t i, const UpdateStep& update, float scale, std::span<const float> gradient,
-             std::span<float> weights);
+             std::span<float> weights, size_t begin = 0);
 
   const std::vector<Piece>& pieces() const { return pieces_; }
   // The state, by piece.

@@ -18,6 +18,14 @@ double LargestMagnitude(std::span<const float> values);
 // and sum[1], which begin as zeros. `largest` is the largest magnitude of the whole tensor.
 void AddSquares(std::span<const float> values, double largest, size_t count, double* sum);
 
+// Returns LargestMagnitude(values) and, in the same pass, adds their squares as
+// AddSquares(values, guess, count, sum) does. If `guess` and the largest magnitude of the whole
+// tensor have SameRounding, so are the sums; else they are of no use.
+double LargestAndSquares(std::span<const float> values, double guess, size_t count, double* sum);
+
+// True if squares are rounded alike for either of the two as `largest`.
+bool SameRounding(double a, double b, size_t count);
+
 // The norm of the tensor whose squares were added to sum[0] and sum[1]; NaN if some element is
 // infinite or NaN.
 double NormOf(const double* sum);

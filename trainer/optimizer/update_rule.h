@@ -1,6 +1,7 @@
 #ifndef MILLRACE_TRAINER_OPTIMIZER_UPDATE_RULE_H_
 #define MILLRACE_TRAINER_OPTIMIZER_UPDATE_RULE_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -24,6 +25,9 @@ struct UpdateNumbers {
   std::optional<ParameterNorms> norms;  // of a parameter with a trust ratio
 };
 
+// The most slots that an optimizer has.
+inline constexpr size_t kMaxSlots = 3;
+
 // The arithmetic of one optimizer, element by element, in one pass. Immutable: the state lies in
 // slots, which are zeros before the first update.
 class UpdateRule {
@@ -36,8 +40,8 @@ class UpdateRule {
   // True if it has trust ratios.
   virtual bool wants_norms() const { return false; }
 
-  // Applies `gradient` to `weights`. `slots` has the memory of each slot. All are of one piece, and
-  // so of one size.
+  // Applies `gradient` to `weights`. `slots` has the memory of each slot. All are of the same
+  // elements. Thread-safe for different elements; throws nothing.
   virtual void Apply(const UpdateNumbers& numbers, std::span<const float> gradient,
                      std::span<float> weights, std::span<float* const> slots) const = 0;
 

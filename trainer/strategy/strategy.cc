@@ -47,7 +47,8 @@ absl::StatusOr<std::unique_ptr<Strategy>> MakeStrategy(Communicator& communicato
   const bool is_sharded = reduction.shard_optimizer();
   const auto make_update = [&](std::vector<Piece> pieces) {
     return WeightUpdate(model, Optimizer(optimizer, model, std::move(slots), std::move(pieces)),
-                        options.progress, is_sharded ? &communicator : nullptr);
+                        options.progress, is_sharded ? &communicator : nullptr,
+                        options.compute_threads);
   };
   if (reduction.stale_steps() > 0) {
     MILLRACE_ASSIGN_OR_RETURN(

@@ -45,6 +45,24 @@ TEST(SquareSumTest, TheNormIsThatOfTheFormula) {
   EXPECT_EQ(NormOf(SumOf(std::vector<float>{-7}).data()), 7);
 }
 
+TEST(SquareSumTest, AGuessThatRoundsAlikeGivesTheBitsOfTheLargestMagnitude) {
+  for (const size_t count : {1, 15, 2'048, 10'007}) {
+    const std::vector<float> values = Draw(count, 10, 4);
+    const double largest = LargestMagnitude(values);
+    const Sum expected = SumOf(values);
+    int alike = 0;
+    for (const double factor : {0.25, 0.5, 0.8, 1.0, 1.2, 2.0, 4.0}) {
+      Sum sum = {};
+      EXPECT_EQ(LargestAndSquares(values, factor * largest, count, sum.data()), largest) << count;
+      if (!SameRounding(factor * largest, largest, count)) continue;
+      ++alike;
+      EXPECT_EQ(sum, expected) << count << " values, guess times " << factor;
+    }
+    EXPECT_GE(alike, 1) << count;
+    EXPECT_LT(alike, 7) << count;
+  }
+}
+
 TEST(SquareSumTest, AnyPiecesInAnyOrderHaveTheBitsOfTheWhole) {
   std::mt19937_64 random(2);
   for (const int spread : {0, 10, 60}) {

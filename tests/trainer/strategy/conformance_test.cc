@@ -31,8 +31,8 @@ using ::testing::HasSubstr;
 
 using RankBody = std::function<absl::Status(collectives::Communicator&)>;
 
-constexpr int kSteps = 7;
-constexpr int kRows = 8;  // of a step, over all ranks and batches
+constexpr int kStepsOfSuite = 7;
+constexpr int kRowsOfStep = 8;  // of a step, over all ranks and batches
 constexpr double kRate = 0.125;
 
 // Some parameters of several buckets, which neither 2 nor 3 ranks divide.
@@ -94,7 +94,9 @@ struct Data {
   bool rounds = false;      // true if their sums round, so that their order counts
   bool ragged_end = false;  // true if the last step has half of the rows
 
-  int rows_of(int step) const { return ragged_end && step == kSteps - 1 ? kRows / 2 : kRows; }
+  int rows_of(int step) const {
+    return ragged_end && step == kStepsOfSuite - 1 ? kRowsOfStep / 2 : kRowsOfStep;
+  }
 
   // The gradient by weight `k` of parameter `i`, whose value is `w`, of one row. Without rounding
   // it is a multiple of 1/32 below 4.
@@ -136,7 +138,7 @@ void FillZero(const std::vector<std::span<float>>& spans) {
 absl::Status RunBatch(const collectives::Communicator& communicator, const Row& row,
                       const Data& data, int step, int batch, const TensorSet& weights,
                       Strategy& strategy) {
-  const int size = kRows / row.batches;
+  const int size = kRowsOfStep / row.batches;
   const int rows = std::min(size, data.rows_of(step) - batch * size);
   if (rows <= 0) return strategy.FinishEmptyBatch();
   const int begin = batch * size + rows * communicator.rank() / communicator.size();
@@ -153,7 +155,7 @@ absl::StatusOr<std::unique_ptr<Strategy>> Make(collectives::Communicator& commun
                                                const Model& model, const Row& row) {
   const Job job = JobOf(row);
   StrategyOptions options;
-  options.steps = kSteps;
+  options.steps = kStepsOfSuite;
   return MakeStrategy(communicator, model, job, MakeSlots(job.optimizer(), model), options);
 }
 
@@ -163,7 +165,7 @@ absl::Status TrainRank(collectives::Communicator& communicator, const Row& row, 
   MILLRACE_ASSIGN_OR_RETURN(const auto strategy, Make(communicator, model, row));
   trained.weights = MakeInitialWeights(model, 3);
   const float* const memory = strategy->gradients()[0].data();
-  for (int step = 0; step < kSteps; ++step) {
+  for (int step = 0; step < kStepsOfSuite; ++step) {
     for (int batch = 0; batch < row.batches; ++batch) {
       MILLRACE_RETURN_IF_ERROR(
           RunBatch(communicator, row, data, step, batch, trained.weights, *strategy));
@@ -203,10 +205,10 @@ RankEnd Reference(const Row& row, const Data& data) {
   RankEnd trained;
   trained.weights = MakeInitialWeights(model, 3);
   std::vector<TensorSet> sums;
-  for (int step = 0; step < kSteps; ++step) {
+  for (int step = 0; step < kStepsOfSuite; ++step) {
     sums.push_back(MakeZeros(model));
     data.AddRows(step, 0, data.rows_of(step), trained.weights, Spans(sums.back()));
-    const int late = step < kSteps - row.tail ? row.late : 0;
+    const int late = step < kStepsOfSuite - row.tail ? row.late : 0;
     for (int due = static_cast<int>(trained.num_ready); due <= step - late; ++due) {
       const UpdateStep update = {due, ++trained.num_ready, kRate};
       for (size_t i = 0; i < trained.weights.size(); ++i) {
@@ -259,7 +261,7 @@ TEST_P(StrategyConformance, AllRanksHaveTheSameWeightsAfterEachStep) {
   const std::vector<RankEnd> trained = Train(GetParam(), {.rounds = true});
   for (const RankEnd& rank : trained) {
     EXPECT_EQ(rank.digests, trained[0].digests);
-    EXPECT_EQ(rank.num_ready, static_cast<size_t>(kSteps)) << "each step's sums come once";
+    EXPECT_EQ(rank.num_ready, static_cast<size_t>(kStepsOfSuite)) << "each step's sums come once";
   }
 }
 
@@ -279,10 +281,10 @@ TEST_P(StrategyConformance, TheStateIsWholeOnRank0AndWhereItSaysSo) {
 
 TEST_P(StrategyConformance, CountersHaveEveryStepAndAllBytes) {
   for (const RankEnd& rank : Train(GetParam(), {.rounds = true})) {
-    EXPECT_EQ(rank.counters.steps, kSteps);
+    EXPECT_EQ(rank.counters.steps, kStepsOfSuite);
     size_t bytes = 0;
     for (const std::vector<float>& tensor : rank.weights) bytes += 4 * tensor.size();
-    EXPECT_GE(rank.counters.total().bytes, static_cast<int64_t>(kSteps * bytes));
+    EXPECT_GE(rank.counters.total().bytes, static_cast<int64_t>(kStepsOfSuite * bytes));
     EXPECT_GT(rank.counters.buckets.size(), 1u);
   }
 }
@@ -304,7 +306,7 @@ TEST_P(StrategyConformance, ALeaverFreesTheOthersAndTellsThemWhy) {
     }
     const TensorSet weights = MakeInitialWeights(model, 3);
     absl::Status status;
-    for (int step = 0; status.ok() && step < kSteps; ++step) {
+    for (int step = 0; status.ok() && step < kStepsOfSuite; ++step) {
       status = RunBatch(communicator, row, {}, step, 0, weights, *strategy);
     }
     EXPECT_FALSE(status.ok()) << "rank " << communicator.rank();
@@ -316,7 +318,7 @@ TEST_P(StrategyConformance, ALeaverFreesTheOthersAndTellsThemWhy) {
 }
 
 // One rank sums all rows in one order, as the reference does.
-const Row kRowsOfTheTable[] = {
+const Row kTable[] = {
     {.name = "single", .ranks = 1, .run = Threads(1), .bits_of = 1},
     {.name = "mirrored_2", .ranks = 2, .run = Replicas(1, 2), .bits_of = 2, .rounding = 1e-6},
     {.name = "multi_worker_2", .ranks = 2, .run = Processes(2), .bits_of = 2, .rounding = 1e-6},
@@ -359,7 +361,7 @@ const Row kRowsOfTheTable[] = {
      .rounding = 1e-6},
 };
 
-INSTANTIATE_TEST_SUITE_P(Strategies, StrategyConformance, testing::ValuesIn(kRowsOfTheTable),
+INSTANTIATE_TEST_SUITE_P(Strategies, StrategyConformance, testing::ValuesIn(kTable),
                          [](const auto& row) { return row.param.name; });
 
 }  // namespace
