@@ -59,16 +59,15 @@ uint64_t Model::Fingerprint() const {
 }
 
 absl::StatusOr<Model> LoadModel(const std::string& path, const pipeline::Variables& variables,
-                                std::set<std::string>& used) {
+                                std::set<std::string>& used, ModelEnd end) {
   ModelSpec spec;
   MILLRACE_ASSIGN_OR_RETURN(const pipeline::TextLocations locations,
                             pipeline::LoadTextProto(path, variables, &spec, &used));
-  return BuildModel(spec, [&](int layer) {
-    return layer < 0 ? path : locations.At({{"layer", layer}});
-  });
+  const auto where = [&](int layer) { return layer < 0 ? path : locations.At({{"layer", layer}}); };
+  return BuildModel(spec, where, end);
 }
 
-absl::Status CheckFields(const Model& model, const Schema& schema) {
+absl::Status CheckInputFields(const Model& model, const Schema& schema) {
   for (const ModelInput& input : model.inputs) {
     const Shape& shape = model.values[input.value].shape;
     const Field* const field = schema.Find(input.field);
@@ -76,6 +75,11 @@ absl::Status CheckFields(const Model& model, const Schema& schema) {
     return NoField(schema, input.field,
                    absl::StrCat(ToAbsl(Name(input.dtype)), " ", shape.ToString()));
   }
+  return absl::OkStatus();
+}
+
+absl::Status CheckFields(const Model& model, const Schema& schema) {
+  MILLRACE_RETURN_IF_ERROR(CheckInputFields(model, schema));
   for (const Loss& loss : model.losses) {
     const Field* const field = schema.Find(loss.target);
     if (field != nullptr && loss.Accepts(field->dtype, field->shape)) continue;

@@ -79,9 +79,9 @@ absl::StatusOr<Network*> OneDnnBackend::NetworkOf(int64_t rows, NetworkUse use) 
   if (network == nullptr) {
     MILLRACE_RETURN_IF_ERROR(CheckRoom(threads_));
     std::span<const std::span<float>> gradients;
-    if (use == NetworkUse::kTraining) gradients = gradients_;
+    if (IsTraining(use)) gradients = gradients_;
     network = std::make_unique<OneDnnNetwork>(NetworkTensors{model_, weights_, buffers_, gradients},
-                                              rows, threads_, engine_);
+                                              rows, use, threads_, engine_);
   }
   return network.get();
 }

@@ -31,15 +31,18 @@ void Normalize(const ModelInput& field, std::span<const uint8_t> from, std::span
   }
 }
 
+// True if the gradient of a layer's input is made of those of its parameters.
+bool UsesOwnGradients(LayerKind kind) { return kind == LayerKind::kBatchNorm; }
+
 }  // namespace
 
-OneDnnNetwork::OneDnnNetwork(const NetworkTensors& tensors, int64_t rows, int threads,
-                             const dnnl::engine& engine)
+OneDnnNetwork::OneDnnNetwork(const NetworkTensors& tensors, int64_t rows, NetworkUse use,
+                             int threads, const dnnl::engine& engine)
     : model_(tensors.model),
-      is_training_(!tensors.gradients.empty()),
+      use_(use),
       threads_(threads),
       stream_(engine),
-      values_(model_, rows, is_training_, engine),
+      values_(model_, rows, use, engine),
       statistics_(MakeInitialBuffers(model_)),
       layers_(model_.layers.size()) {
   omp_set_num_threads(threads_);
@@ -91,7 +94,7 @@ StepResult OneDnnNetwork::ComputeLoss(size_t i, const StepInput& input) {
   const auto compute = [&](std::span<float> gradient) {
     return millrace::trainer::ComputeLoss(loss, output, input.targets[i], input, gradient);
   };
-  if (!is_training_) return compute({});
+  if (!IsTraining(use_)) return compute({});
   const std::span<float> gradient = ValueMemory::Floats(values_.gradient(loss.input));
   const auto before = std::span(model_.losses).first(i);
   if (std::ranges::none_of(before, [&](const Loss& b) { return b.input == loss.input; })) {
@@ -101,6 +104,18 @@ StepResult OneDnnNetwork::ComputeLoss(size_t i, const StepInput& input) {
   const StepResult result = compute(term);
   std::ranges::transform(gradient, term, gradient.begin(), std::plus<>());
   return result;
+}
+
+std::span<const float> OneDnnNetwork::output(size_t i) const {
+  return ValueMemory::Floats(values_.data(model_.losses[i].input));
+}
+
+std::span<float> OneDnnNetwork::output_gradient(size_t i) {
+  return ValueMemory::Floats(values_.gradient(model_.losses[i].input));
+}
+
+std::span<const float> OneDnnNetwork::input_gradient(size_t i) const {
+  return ValueMemory::Floats(values_.gradient(model_.inputs[i].value));
 }
 
 std::string OneDnnNetwork::FirstNonFinite() const {
@@ -116,10 +131,10 @@ std::string OneDnnNetwork::FirstNonFinite() const {
 absl::Status OneDnnNetwork::DoBackward(const GradientReady& ready) {
   for (size_t i = layers_.size(); i-- > 0;) {
     const Layer& layer = model_.layers[i];
-    layers_[i].gradients.Run(stream_);
+    if (ready || UsesOwnGradients(layer.kind)) layers_[i].gradients.Run(stream_);
     stream_.wait();
-    if (layer.bias >= 0) MILLRACE_RETURN_IF_ERROR(ready(layer.bias));
-    if (layer.weights >= 0) MILLRACE_RETURN_IF_ERROR(ready(layer.weights));
+    if (ready && layer.bias >= 0) MILLRACE_RETURN_IF_ERROR(ready(layer.bias));
+    if (ready && layer.weights >= 0) MILLRACE_RETURN_IF_ERROR(ready(layer.weights));
     layers_[i].data.Run(stream_);
   }
   stream_.wait();

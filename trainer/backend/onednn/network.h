@@ -17,12 +17,15 @@ namespace millrace::trainer {
 class OneDnnNetwork final : public Network {
  public:
   // The tensors outlive it. It computes with `threads` threads. May throw dnnl::error.
-  OneDnnNetwork(const NetworkTensors& tensors, int64_t rows, int threads,
+  OneDnnNetwork(const NetworkTensors& tensors, int64_t rows, NetworkUse use, int threads,
                 const dnnl::engine& engine);
 
   absl::StatusOr<StepResult> Forward(const StepInput& input) override;
   absl::Status Backward(const GradientReady& ready) override;
   const TensorSet& statistics() const override { return statistics_; }
+  std::span<const float> output(size_t i) const override;
+  std::span<float> output_gradient(size_t i) override;
+  std::span<const float> input_gradient(size_t i) const override;
   std::string FirstNonFinite() const override;
 
  private:
@@ -32,7 +35,7 @@ class OneDnnNetwork final : public Network {
   StepResult ComputeLoss(size_t i, const StepInput& input);
 
   const Model& model_;
-  const bool is_training_;
+  const NetworkUse use_;
   const int threads_;
   dnnl::stream stream_;
   ValueMemory values_;

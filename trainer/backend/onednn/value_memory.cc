@@ -23,7 +23,7 @@ bool MayBeOverwritten(LayerKind kind) {
 
 }  // namespace
 
-ValueMemory::ValueMemory(const Model& model, int64_t rows, bool is_training,
+ValueMemory::ValueMemory(const Model& model, int64_t rows, NetworkUse use,
                          const dnnl::engine& engine)
     : model_(model),
       rows_(rows),
@@ -37,9 +37,11 @@ ValueMemory::ValueMemory(const Model& model, int64_t rows, bool is_training,
     const bool is_in_batch = input.dtype == DType::kF32;
     data_[input.value] = is_in_batch ? memory(desc, engine, nullptr) : memory(desc, engine);
     input_views_.emplace_back();
-    if (is_in_batch) input_views_.back().push_back(data_[input.value]);
+    if (!is_in_batch) continue;
+    input_views_.back().push_back(data_[input.value]);
+    if (use == NetworkUse::kInputGradients) gradients_[input.value] = memory(desc, engine);
   }
-  for (size_t i = 0; i < model.layers.size(); ++i) AddOutput(i, is_training);
+  for (size_t i = 0; i < model.layers.size(); ++i) AddOutput(i, IsTraining(use));
 }
 
 void ValueMemory::AddOutput(size_t i, bool is_training) {

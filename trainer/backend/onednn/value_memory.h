@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "trainer/backend/backend.h"
 #include "trainer/model/model.h"
 
 namespace millrace::trainer {
@@ -16,8 +17,8 @@ inline constexpr auto kF32 = dnnl::memory::data_type::f32;
 // made of. May throw dnnl::error.
 class ValueMemory {
  public:
-  // `model` outlives it. Gradients are made for training only.
-  ValueMemory(const Model& model, int64_t rows, bool is_training, const dnnl::engine& engine);
+  // `model` outlives it. Gradients are made for training only, those of inputs if `use` says so.
+  ValueMemory(const Model& model, int64_t rows, NetworkUse use, const dnnl::engine& engine);
 
   const dnnl::memory& data(int value) const { return data_[value]; }
   // Empty: nothing reads the gradient of this value.
