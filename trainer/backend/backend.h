@@ -59,11 +59,11 @@ class Network {
   //   INTERNAL          the compute library failed (its words are in the message)
   virtual absl::StatusOr<StepResult> Forward(const StepInput& input) = 0;
 
-  // Runs the layers backward after a Forward, from output_gradient. Each gradient of (loss sum / global_valid_rows) is
-  // written to the memory that the backend was made with, and reported as soon as it is there, in
-  // the reverse order of the parameters. If `ready` is empty, the gradients of the inputs alone are
-  // wanted, and those of the parameters become undefined. REQUIRES: the network is compiled for
-  // training.
+  // Runs the layers backward after a Forward, from output_gradient. Each gradient of (loss sum /
+  // global_valid_rows) is written to the memory that the backend was made with, and reported as
+  // soon as it is there, in the reverse order of the parameters. If `ready` is empty, the gradients
+  // of the inputs alone are wanted, and those of the parameters become undefined. REQUIRES: the
+  // network is compiled for training.
   //   INTERNAL  the compute library failed
   //   other     what `ready` returned; the step ends there
   virtual absl::Status Backward(const GradientReady& ready) = 0;
