@@ -14,14 +14,16 @@ namespace millrace::trainer {
 struct NetworkSizes {
   int64_t classes = 0;         // 0: the network's own
   std::vector<int64_t> image;  // height, width, channels; empty: the network's own
+  int64_t width = 0;           // channels of the first convolution; 0: the network's own
 };
 
-// The networks that WriteModel knows: {"lenet", "resnet18", "resnet50"}.
+// The networks that WriteModel knows: {"lenet", "resnet18", "resnet50", ...}.
 std::vector<std::string> NetworkNames();
 
 // The text of a model file with the layers of a network.
 //   NOT_FOUND         no network has this name; the text lists those that there are
-//   INVALID_ARGUMENT  the network does not fit the sizes; the text names the layer
+//   INVALID_ARGUMENT  the network does not fit the sizes, or has no choice of one; the text names
+//                     the layer or the size
 absl::StatusOr<std::string> WriteModel(std::string_view network, const NetworkSizes& sizes);
 
 }  // namespace millrace::trainer

@@ -37,7 +37,8 @@ struct StepLine {
   uint64_t step = 0;
   uint64_t total_steps = 0;
   double epoch = 0;
-  double loss = 0;
+  double loss = 0;  // of an adversarial job the discriminator's
+  std::optional<double> generator_loss;
   double learning_rate = 0;
   StepTimes times;
   GradientNorms norms;
@@ -46,7 +47,8 @@ struct StepLine {
 };
 
 // "step 120/940  epoch 0.51  loss 0.4312  8123 img/s  step 31.5 ms  data wait 0.4 ms (1.3%)  lr
-// 0.0500", then, if norms are shown or steps were skipped, "  norm 2.1500 (3 clipped)  skipped 1".
+// 0.0500", then, with a generator, "  generator loss 0.6931", and, if norms are shown or steps were
+// skipped, "  norm 2.1500 (3 clipped)  skipped 1".
 std::string FormatStep(const StepLine& line);
 
 // "reduction: 2 buckets, 8.4 MiB a step, 2.10 ms of work, 0.30 ms exposed (0.9% of step time on the

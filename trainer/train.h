@@ -54,8 +54,9 @@ struct TrainOptions {
   const std::atomic<bool>* stop = nullptr;
   // Called on rank 0 after each step: steps done, and steps of the whole job. May be empty.
   std::function<void(uint64_t done, uint64_t total)> progress;
-  // Called on every rank after each step with the step's number and this rank's weights. No other
-  // rank learns of changes that it makes there. May be empty.
+  // Called on every rank after each step with the step's number and this rank's weights; in an
+  // adversarial job with the discriminator's, then with the generator's. No other rank learns of
+  // changes that it makes there. May be empty.
   std::function<void(uint64_t step, std::vector<std::vector<float>>& weights)> on_weights;
   // Called on rank 0 while files are indexed that have no index yet. May be empty.
   std::function<void(int64_t done_bytes, int64_t total_bytes)> index_progress;
@@ -77,7 +78,8 @@ struct TrainOutcome {
   uint64_t skipped = 0;      // steps of this run whose gradients were not finite
   double test_accuracy = 0;  // accuracy of the last evaluation, in [0, 1]; 0 if there was none
   double test_loss = 0;      // mean loss of that evaluation
-  double last_loss = 0;
+  double last_loss = 0;      // of an adversarial job the discriminator's
+  double last_generator_loss = 0;
   double wait_fraction = 0;  // data wait / step time, first step excluded
   std::string checkpoint;    // path of the newest checkpoint
   // The cost of this rank's gradient reductions in this run.

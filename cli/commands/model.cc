@@ -18,6 +18,7 @@ struct Flags {
   std::string network;
   uint64_t classes = 0;
   std::string image;
+  uint64_t width = 0;
 };
 
 // Reads "224x224x3".
@@ -31,6 +32,7 @@ bool ParseImage(const std::string& text, std::vector<int64_t>& image) {
 int Run(const Flags& flags) {
   trainer::NetworkSizes sizes;
   sizes.classes = static_cast<int64_t>(flags.classes);
+  sizes.width = static_cast<int64_t>(flags.width);
   if (!flags.image.empty() && !ParseImage(flags.image, sizes.image)) {
     return FailUsage(
         absl::StrCat("--image ", flags.image, " is not HEIGHTxWIDTHxCHANNELS (224x224x3)"));
@@ -53,6 +55,10 @@ void AddModel(Command parent) {
       .Whole(2, 1 << 20);
   command.Add("--image", flags->image,
               "HEIGHTxWIDTHxCHANNELS of the images (default: the network's own)");
+  command
+      .Add("--width", flags->width,
+           "Channels of the first convolution of hep_cnn and cosmogan (default: 128, 64)")
+      .Whole(1, 4096);
   command.Footer(
       "Examples:\n"
       "  millrace model resnet50 --classes 1000 > model.pbtxt\n"

@@ -21,7 +21,8 @@ namespace millrace::trainer {
 // The input of one step of one rank. All fields borrow.
 struct StepInput {
   std::vector<ConstTensorView> inputs;  // for each input of the model: [rows, ...shape]
-  // For each loss; Loss::Accepts says which. Empty in a prediction, which computes no losses.
+  // For each loss; Loss::Accepts says which. Empty in a prediction, which computes no losses. One of a
+  // given gradient is not read.
   std::vector<ConstTensorView> targets;
   std::span<const uint8_t> valid;  // one byte per row; 0: padding, which counts for nothing
   int64_t global_valid_rows = 0;   // over all ranks: the divisor of the loss
@@ -59,9 +60,11 @@ class Network {
   //   INTERNAL          the compute library failed (its words are in the message)
   virtual absl::StatusOr<StepResult> Forward(const StepInput& input) = 0;
 
-  // Runs the layers backward after a Forward. Each gradient of (loss sum / global_valid_rows) is
-  // written to the memory that the backend was made with, and reported as soon as it is there, in
-  // the reverse order of the parameters. REQUIRES: the network is compiled for training.
+  // Runs the layers backward after a Forward, from output_gradient. Each gradient of (loss sum /
+  // global_valid_rows) is written to the memory that the backend was made with, and reported as
+  // soon as it is there, in the reverse order of the parameters. If `ready` is empty, the gradients
+  // of the inputs alone are wanted, and those of the parameters become undefined. REQUIRES: the
+  // network is compiled for training.
   //   INTERNAL  the compute library failed
   //   other     what `ready` returned; the step ends there
   virtual absl::Status Backward(const GradientReady& ready) = 0;
@@ -73,6 +76,12 @@ class Network {
   // The value that loss `i` of the model reads, of the last Forward: its rows one after the other.
   // It lives until the next Forward.
   virtual std::span<const float> output(size_t i) const = 0;
+  // The gradient of output(i). Forward writes that of the losses that read it; the caller may write
+  // another before Backward. REQUIRES: the network is compiled for training.
+  virtual std::span<float> output_gradient(size_t i) = 0;
+  // The gradient of input `i` of the model, of float32, from the last Backward. REQUIRES: the
+  // network is compiled for kInputGradients.
+  virtual std::span<const float> input_gradient(size_t i) const = 0;
 
   // The name of the first layer whose result in the last Forward has values that are infinite or
   // NaN, to explain a loss that is; empty: there is none.
@@ -81,9 +90,15 @@ class Network {
 
 enum class NetworkUse {
   kTraining,
+  kInputGradients,  // as kTraining, but Backward also computes the gradients of the inputs
   kEvaluation,
   kPrediction,  // as kEvaluation, but there are no targets
 };
+
+// True if the network has a backward pass.
+constexpr bool IsTraining(NetworkUse use) {
+  return use == NetworkUse::kTraining || use == NetworkUse::kInputGradients;
+}
 
 // Compiles a model and holds what its networks share. Thread-compatible.
 class Backend {

@@ -63,6 +63,7 @@ absl::Status CheckStepInput(const Model& model, const StepInput& input, NetworkU
   for (size_t i = 0; i < input.targets.size(); ++i) {
     const ConstTensorView& target = input.targets[i];
     const Loss& loss = model.losses[i];
+    if (loss.kind == LossKind::kGivenGradient) continue;
     if (!loss.Accepts(target.dtype, RowShape(target.shape, rows))) {
       return BadField(loss.target, target, loss.WantedTarget(), rows);
     }

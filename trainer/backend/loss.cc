@@ -111,9 +111,11 @@ double RowLoss(const Row& row, StepResult& result) {
       return Sigmoid(row, result);
     case LossKind::kMeanSquaredError:
     case LossKind::kMeanAbsoluteError:
+      return Error(row, result);
+    case LossKind::kGivenGradient:
       break;
   }
-  return Error(row, result);
+  return 0;
 }
 
 }  // namespace
@@ -131,6 +133,8 @@ StepResult ComputeLoss(const Loss& loss, std::span<const float> output,
   std::ranges::fill(gradient, 0.0f);
   for (size_t row = 0; row < input.valid.size(); ++row) {
     if (input.valid[row] == 0) continue;
+    ++result.valid;
+    if (loss.kind == LossKind::kGivenGradient) continue;
     const size_t begin = row * values;
     Row one{loss, output.subspan(begin, values), {}, loss.weight / rows, gradient};
     if (!gradient.empty()) one.gradient = gradient.subspan(begin, values);
@@ -140,7 +144,6 @@ StepResult ComputeLoss(const Loss& loss, std::span<const float> output,
       one.target.label = LabelAt(target, static_cast<int64_t>(row));
     }
     result.loss_sum += loss.weight * RowLoss(one, result);
-    ++result.valid;
   }
   return result;
 }

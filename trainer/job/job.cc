@@ -12,6 +12,7 @@
 #include "absl/strings/str_split.h"
 #include "base/status.h"
 #include "pipeline/text_proto.h"
+#include "trainer/job/adversarial.h"
 #include "trainer/job/bad_field.h"
 #include "trainer/job/optimizer_fields.h"
 #include "trainer/job/reduction.h"
@@ -30,6 +31,7 @@ void FillDefaults(Job& job) {
   if (job.memory_budget_mib() == 0) job.set_memory_budget_mib(1024);
   FillDefaults(*job.mutable_reduction());
   FillDefaults(*job.mutable_optimizer());
+  if (job.has_adversarial()) FillDefaults(job.optimizer(), *job.mutable_adversarial());
   CheckpointPolicy& checkpoint = *job.mutable_checkpoint();
   if (checkpoint.keep() == 0) checkpoint.set_keep(3);
   if (checkpoint.every_epochs() == 0 && checkpoint.every_steps() == 0) {
@@ -45,15 +47,14 @@ void AtMost(uint64_t value, uint64_t most, FieldChecks::Path path, FieldChecks& 
 std::optional<BadField> CheckJob(const Job& job) {
   FieldChecks checks;
   constexpr char kNoFile[] = "no file is given";
-  checks.Require(!job.model().empty(), {{"model"}}, kNoFile);
+  checks.Require(!job.model().empty() || job.has_adversarial(), {{"model"}}, kNoFile);
   checks.Require(!job.train().empty(), {{"train"}}, kNoFile);
   checks.Require(!job.has_init_from() || !job.init_from().file().empty(), {{"init_from"}, {"file"}},
                  kNoFile);
   const std::string& precision = job.precision();
-  checks.Require(precision.empty() || precision == "float32" || precision == "bfloat16" ||
-                     precision == "auto",
-                 {{"precision"}},
-                 absl::StrCat("\"", precision, "\" is none of float32, bfloat16 and auto"));
+  checks.Require(
+      precision.empty() || precision == "float32" || precision == "bfloat16" || precision == "auto",
+      {{"precision"}}, absl::StrCat("\"", precision, "\" is none of float32, bfloat16 and auto"));
   AtMost(job.pipeline_threads(), kMaxThreads, {{"pipeline_threads"}}, checks);
   const uint32_t replicas = job.strategy().mirrored().replicas();
   checks.Require(!job.strategy().has_mirrored() || (replicas >= 1 && replicas <= kMaxReplicas),
@@ -79,6 +80,14 @@ std::string WithFields(const std::string& path, std::span<const FieldValue> fiel
   return absl::StrCat(path, " with ", absl::StrJoin(fields, ", ", format), " given beside it");
 }
 
+std::vector<ModelFile> ModelsOf(const Job& job) {
+  if (!job.has_adversarial()) return {{job.model(), "", job.optimizer()}};
+  const AdversarialModel& discriminator = job.adversarial().discriminator();
+  const AdversarialModel& generator = job.adversarial().generator();
+  return {{discriminator.model(), "discriminator", discriminator.optimizer()},
+          {generator.model(), "generator", generator.optimizer()}};
+}
+
 std::string TextOf(const Job& job) {
   google::protobuf::TextFormat::Printer printer;
   printer.SetSingleLineMode(true);
@@ -98,7 +107,15 @@ Job WhatWeightsDependOn(Job job) {
   job.clear_memory_budget_mib();
   if (job.strategy().has_mirrored()) job.clear_strategy();
   // Sums stop being late this many steps before the last one.
-  const bool needs_end = NeedsEnd(job.optimizer()) || job.reduction().stale_steps() > 0;
+  bool needs_end = NeedsEnd(job.optimizer()) || job.reduction().stale_steps() > 0;
+  if (job.has_adversarial()) {
+    Adversarial& adversarial = *job.mutable_adversarial();
+    needs_end = NeedsEnd(adversarial.generator().optimizer()) ||
+                NeedsEnd(adversarial.discriminator().optimizer());
+    adversarial.mutable_generator()->clear_model();
+    adversarial.mutable_discriminator()->clear_model();
+    job.clear_optimizer();
+  }
   if (!needs_end) job.clear_epochs();
   KeepWhatWeightsDependOn(*job.mutable_reduction());
   if (job.reduction().ByteSizeLong() == 0) job.clear_reduction();
@@ -154,6 +171,7 @@ absl::StatusOr<JobFile> LoadJob(const std::string& path, const pipeline::Variabl
   auto parsed = pipeline::LoadTextProto(path, variables, &file.job, &used);
   if (!parsed.ok()) return parsed.status();
   if (const auto bad = CheckOptimizer(file.job.optimizer())) return ErrorAt(*parsed, *bad);
+  if (const auto bad = CheckAdversarial(file.job)) return ErrorAt(*parsed, *bad);
   const std::optional<BadField> own = CheckJob(file.job);
   for (const FieldValue& field : reduction) {
     MILLRACE_RETURN_IF_ERROR(SetField(field, *file.job.mutable_reduction()));
@@ -172,6 +190,8 @@ absl::StatusOr<JobFile> LoadJob(const std::string& path, const pipeline::Variabl
     return name.empty() ? name : (folder / name).string();
   };
   file.model_path = resolve(file.job.model());
+  file.models = ModelsOf(file.job);
+  for (ModelFile& model : file.models) model.path = resolve(model.path);
   file.train_path = resolve(file.job.train());
   file.eval_path = resolve(file.job.eval());
   file.checkpoint_folder = resolve(file.job.checkpoint().folder());

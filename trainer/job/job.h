@@ -15,11 +15,20 @@
 
 namespace millrace::trainer {
 
+// A model that a job trains.
+struct ModelFile {
+  std::string path;
+  std::string role;  // "generator" or "discriminator"; empty: it is the only one
+  OptimizerSpec optimizer;
+};
+
 // A job with its defaults filled in and its paths resolved.
 struct JobFile {
   Job job;
   pipeline::TextLocations places;  // of the fields in the file
-  std::string model_path;
+  // Of an adversarial job the discriminator, which reads the plan, and the generator.
+  std::vector<ModelFile> models;
+  std::string model_path;  // of the only model; empty: there are several
   std::string train_path;
   std::string eval_path;          // empty: no evaluation
   std::string checkpoint_folder;  // empty: no checkpoints

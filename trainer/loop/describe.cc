@@ -1,5 +1,7 @@
 #include "trainer/loop/describe.h"
 
+#include <functional>
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
@@ -53,6 +55,39 @@ std::string Checkpoints(const JobFile& job) {
   return text + " stay";
 }
 
+// A text of each model; of several, with its role.
+std::string ByModel(const Session& session,
+                    const std::function<std::string(const TrainedModel& trained)>& text) {
+  const auto append = [&text](std::string* out, const TrainedModel& trained) {
+    absl::StrAppend(out, trained.role, trained.role.empty() ? "" : ": ", text(trained));
+  };
+  return absl::StrJoin(session.models, "; ", append);
+}
+
+std::string ModelsOf(const Session& session) {
+  std::string text = session.job.model_path;
+  if (session.models.size() > 1) {
+    const auto append = [](std::string* out, const ModelFile& file) {
+      absl::StrAppend(out, file.role, ": ", file.path);
+    };
+    text = absl::StrJoin(session.job.models, "; ", append);
+  }
+  return absl::StrFormat("%s, %d parameters, fingerprint %016x", text,
+                         session.model.num_parameters(), session.state.model_fingerprint);
+}
+
+std::string RateOf(const TrainedModel& trained) {
+  return absl::StrFormat("%g after scaling; %s", trained.schedule->full_rate(),
+                         trained.schedule->Describe());
+}
+
+std::string AverageOf(const TrainedModel& trained) {
+  const OptimizerSpec& optimizer = trained.optimizer;
+  if (!optimizer.has_ema()) return "none";
+  return absl::StrFormat("decay %g%s, evaluated", optimizer.ema().decay(),
+                         optimizer.ema().warmup() ? " after warm-up" : "");
+}
+
 }  // namespace
 
 std::vector<std::string> DescribeSession(const Session& session, const TrainOptions& options,
@@ -71,25 +106,22 @@ std::vector<std::string> DescribeSession(const Session& session, const TrainOpti
       {"I/O", absl::StrCat(session.cores.io, " threads per rank")},
       {"processor", absl::StrCat(CpuModel(), ", ", WidestIsa())},
       {"backend", session.main().backend->Describe()},
-      {"model", absl::StrFormat("%s, %d parameters, fingerprint %016x", session.job.model_path,
-                                session.model.num_parameters(), session.state.model_fingerprint)},
-      {"gradients", session.main().strategy->Summary()},
+      {"model", ModelsOf(session)},
+      {"gradients",
+       ByModel(session, [](const TrainedModel& of) { return of.strategy->Summary(); })},
       {"reduction", Describe(job.reduction())},
       {"batch", absl::StrCat(batch, " global, ", (batch + ranks - 1) / ranks, " per rank at most, ",
                              ahead == 0 ? "2 to 16 (small ones)" : absl::StrCat(ahead), " ahead")},
       {"epochs", job.epochs() > 0 ? absl::StrCat(job.epochs()) : "until the pipeline ends"},
       {"steps", absl::StrCat(session.steps.steps_per_epoch, " per epoch, ",
                              session.steps.total_steps, " in all, ", session.state.step, " done")},
-      {"learning rate",
-       absl::StrFormat("%g after scaling; %s", session.main().schedule->full_rate(),
-                       session.main().schedule->Describe())},
-      {"optimizer", DescribeOptimizer(job.optimizer())},
-      {"weight average",
-       job.optimizer().has_ema()
-           ? absl::StrFormat("decay %g%s, evaluated", job.optimizer().ema().decay(),
-                             job.optimizer().ema().warmup() ? " after warm-up" : "")
-           : "none"},
-      {"parameter groups", DescribeGroups(job.optimizer(), session.model)},
+      {"learning rate", ByModel(session, RateOf)},
+      {"optimizer",
+       ByModel(session, [](const TrainedModel& of) { return DescribeOptimizer(of.optimizer); })},
+      {"weight average", ByModel(session, AverageOf)},
+      {"parameter groups",
+       ByModel(session,
+               [](const TrainedModel& of) { return DescribeGroups(of.optimizer, of.model); })},
       {"seeds", absl::StrCat(job.seed(), " of the weights, ", session.train_numbers.seed,
                              " of the pipeline")},
       {"training plan", absl::StrFormat("%s, fingerprint %016x", session.job.train_path,

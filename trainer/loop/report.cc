@@ -36,6 +36,9 @@ std::string FormatStep(const StepLine& line) {
       "lr %.4f",
       line.step, line.total_steps, line.epoch, line.loss, rate, 1e3 * times.step_seconds / steps,
       1e3 * times.wait_seconds / steps, 100 * times.wait_fraction(), line.learning_rate);
+  if (line.generator_loss) {
+    absl::StrAppendFormat(&text, "  generator loss %.4f", *line.generator_loss);
+  }
   if (line.shows_norm) {
     absl::StrAppendFormat(&text, "  norm %.4f (%d clipped)", line.norms.largest,
                           line.norms.clipped);

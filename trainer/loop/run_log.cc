@@ -49,13 +49,16 @@ void RunLog::AddStep(const Step& step, const collectives::StepOutcome& outcome) 
   }
   norms_.Add(outcome.skip, outcome.norm, outcome.clip_factor);
   if (outcome.skip) return;
-  last_loss_ = step.loss_sum / static_cast<double>(std::max<int64_t>(1, step.rows));
+  const auto rows = static_cast<double>(std::max<int64_t>(1, step.rows));
+  last_loss_ = step.loss_sum / rows;
+  last_generator_loss_ = step.generator_loss_sum / rows;
   window_loss_ += last_loss_;
+  window_generator_loss_ += last_generator_loss_;
 }
 
 RunLog::Window RunLog::window() const {
-  const uint64_t counted = window_.steps - norms_.skipped;
-  return {window_loss_ / static_cast<double>(counted), window_.wait_seconds};
+  const auto counted = static_cast<double>(window_.steps - norms_.skipped);
+  return {window_loss_ / counted, window_generator_loss_ / counted, window_.wait_seconds};
 }
 
 void RunLog::PrintWindow(const Window& over_ranks) {
@@ -64,6 +67,7 @@ void RunLog::PrintWindow(const Window& over_ranks) {
   line.total_steps = session_.steps.total_steps;
   line.epoch = static_cast<double>(line.step) / static_cast<double>(session_.steps.steps_per_epoch);
   line.loss = over_ranks.mean_loss;
+  if (session_.job.job.has_adversarial()) line.generator_loss = over_ranks.mean_generator_loss;
   line.learning_rate = session_.main().schedule->RateAt(line.step - 1);
   line.times = window_;
   line.times.wait_seconds = over_ranks.wait_seconds;
@@ -78,6 +82,7 @@ void RunLog::PrintWindow(const Window& over_ranks) {
   norms_ = {};
   window_stragglers_.Clear();
   window_loss_ = 0;
+  window_generator_loss_ = 0;
 }
 
 void RunLog::PrintEvaluation(const Evaluation& evaluation) const {

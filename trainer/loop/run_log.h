@@ -32,7 +32,8 @@ class RunLog {
 
   struct Step {
     int64_t rows = 0;     // over all ranks
-    double loss_sum = 0;  // this rank's
+    double loss_sum = 0;  // this rank's; of an adversarial job the discriminator's
+    double generator_loss_sum = 0;
     double seconds = 0;
     double wait_seconds = 0;  // the part of them spent waiting for batches
   };
@@ -40,10 +41,12 @@ class RunLog {
 
   // This rank's part of the last step's loss that was not skipped.
   double last_loss() const { return last_loss_; }
+  double last_generator_loss() const { return last_generator_loss_; }
 
   // The values of a line about the steps since the last line: this rank's part, or over all ranks.
   struct Window {
-    double mean_loss = 0;     // the sum over ranks; NaN: all steps were skipped
+    double mean_loss = 0;  // the sum over ranks; NaN: all steps were skipped
+    double mean_generator_loss = 0;
     double wait_seconds = 0;  // the largest of the ranks
   };
   Window window() const;
@@ -74,12 +77,14 @@ class RunLog {
   StepTimes window_;
   GradientNorms norms_;
   double window_loss_ = 0;  // this rank's parts, summed
+  double window_generator_loss_ = 0;
   collectives::Stragglers window_stragglers_;
 
   StepTimes total_;  // without the first step
   collectives::Stragglers total_stragglers_;
   double first_step_seconds_ = 0;
   double last_loss_ = 0;
+  double last_generator_loss_ = 0;
   uint64_t steps_ = 0;
   int64_t samples_ = 0;
 };

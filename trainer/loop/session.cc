@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <array>
-#include <iterator>
 #include <set>
 #include <utility>
 
@@ -15,13 +14,14 @@
 #include "base/host.h"
 #include "base/status.h"
 #include "pipeline/text_proto.h"
-#include "trainer/job/bad_field.h"
+#include "trainer/job/models.h"
 #include "trainer/loop/backend_options.h"
+#include "trainer/loop/evaluate.h"
 #include "trainer/loop/open_context.h"
 #include "trainer/loop/resume.h"
 #include "trainer/loop/share.h"
+#include "trainer/model/joint.h"
 #include "trainer/optimizer/optimizer.h"
-#include "trainer/optimizer/parameter_groups.h"
 #include "trainer/optimizer/weight_average.h"
 #include "trainer/ranks/agree.h"
 #include "trainer/ranks/waiting.h"
@@ -32,6 +32,12 @@ namespace millrace::trainer {
 using collectives::Communicator;
 
 namespace {
+
+// The discriminator's target is no field of the plan.
+absl::Status CheckPlanFields(const Session& session, const Schema& schema) {
+  const Model& model = session.main().model;
+  return session.main().role.empty() ? CheckFields(model, schema) : CheckInputFields(model, schema);
+}
 
 class Opener {
  public:
@@ -65,7 +71,6 @@ class Opener {
     return trainer::LoadPlan(path, options_.variables, used_variables_, numbers);
   }
   absl::Status MakeTensors();
-  void SetTensors(TensorSet weights, TensorSet buffers);
   absl::Status ShareWeights();
   absl::Status FindCheckpoint();
   void Warn(const std::string& text) const {
@@ -119,14 +124,11 @@ absl::Status Opener::LoadFiles() {
   MILLRACE_ASSIGN_OR_RETURN(session.job, LoadJob(options_.job_path, options_.variables,
                                                  used_variables_, options_.reduction));
   const JobFile& job = session.job;
-  MILLRACE_ASSIGN_OR_RETURN(session.model,
-                            LoadModel(job.model_path, options_.variables, used_variables_));
-  if (const auto bad = CheckGroups(job.job.optimizer(), session.model)) {
-    return ErrorAt(job.places, *bad);
-  }
-  session.models.resize(1);
-  session.main().model = session.model;
-  session.main().optimizer = job.job.optimizer();
+  MILLRACE_ASSIGN_OR_RETURN(const std::vector<Model> models,
+                            LoadModels(job, options_.variables, used_variables_));
+  session.model = Join(models);
+  MILLRACE_ASSIGN_OR_RETURN(session.models, MakeTrainedModels(job, models));
+  if (models.size() > 1) session.team = std::make_unique<collectives::ReducerTeam>();
   MILLRACE_ASSIGN_OR_RETURN(session.train_plan, LoadPlan(job.train_path, session.train_numbers));
   if (session.train_numbers.batch == 0) {
     return absl::InvalidArgumentError(
@@ -164,22 +166,8 @@ absl::Status Opener::MakeTensors() {
   MILLRACE_RETURN_IF_ERROR(SetInitialTensors(session_->job, session_->model,
                                              communicator_.rank() == 0 && !options_.resume, weights,
                                              buffers));
-  SetTensors(std::move(weights), std::move(buffers));
+  SetTensors(std::move(weights), std::move(buffers), session_->models);
   return absl::OkStatus();
-}
-
-// Gives each model its part of the tensors of all.
-void Opener::SetTensors(TensorSet weights, TensorSet buffers) {
-  auto weight = weights.begin();
-  auto buffer = buffers.begin();
-  for (TrainedModel& trained : session_->models) {
-    const auto end = weight + std::ssize(trained.model.parameters);
-    trained.weights.assign(std::move_iterator(weight), std::move_iterator(end));
-    weight = end;
-    const auto buffer_end = buffer + std::ssize(trained.model.buffers);
-    trained.buffers.assign(std::move_iterator(buffer), std::move_iterator(buffer_end));
-    buffer = buffer_end;
-  }
 }
 
 absl::Status Opener::ShareWeights() {
@@ -214,7 +202,7 @@ absl::Status Opener::ShareCheckpoint() {
   TrainState loaded;
   if (found_.has_value()) {
     session_->resumed_from = found_->path;
-    SetTensors(std::move(found_->weights), std::move(found_->buffers));
+    SetTensors(std::move(found_->weights), std::move(found_->buffers), session_->models);
     loaded = std::move(found_->state);
   }
   MILLRACE_RETURN_IF_ERROR(ShareState(communicator_, loaded));
@@ -268,7 +256,7 @@ absl::Status Opener::OpenPipeline() {
   if (!opened.ok()) return Annotate(opened.status(), session.job.train_path);
   session.train = *std::move(opened);
   MILLRACE_RETURN_IF_ERROR(
-      Annotate(CheckFields(session.main().model, session.train->schema()), session.job.train_path));
+      Annotate(CheckPlanFields(session, session.train->schema()), session.job.train_path));
   const uint64_t data = session.train->data_fingerprint();
   if (options_.resume && !options_.force && session.state.data_fingerprint != data) {
     return absl::FailedPreconditionError(
@@ -356,11 +344,13 @@ absl::Status Opener::OpenStrategies() {
   options.first_step = session.state.step;
   options.compute_threads = session.cores.compute;
   options.progress = &progress_;
+  options.team = session.team.get();
   for (size_t i = 0; i < slots_.size(); ++i) {
     TrainedModel& trained = session.models[i];
-    absl::StatusOr<std::unique_ptr<Strategy>> strategy =
-        MakeStrategy(communicator_, trained.model, session.job.job.reduction(), trained.optimizer,
-                     std::move(slots_[i]), options);
+    Reduction reduction = session.job.job.reduction();
+    reduction.set_accumulate_steps(reduction.accumulate_steps() * trained.passes);
+    absl::StatusOr<std::unique_ptr<Strategy>> strategy = MakeStrategy(
+        communicator_, trained.model, reduction, trained.optimizer, std::move(slots_[i]), options);
     if (!strategy.ok()) return Annotate(strategy.status(), options_.job_path);
     trained.strategy = *std::move(strategy);
   }

@@ -14,6 +14,7 @@
 #include "base/atomic_file.h"
 #include "base/context.h"
 #include "collectives/communicator.h"
+#include "collectives/gradient_reducer.h"
 #include "collectives/progress.h"
 #include "pipeline/pipeline.h"
 #include "trainer/backend/backend.h"
@@ -49,7 +50,8 @@ struct Session {
   StepPlan steps;
 
   TrainState state;
-  std::string resumed_from;          // path of the checkpoint; empty: a fresh start
+  std::string resumed_from;                        // path of the checkpoint; empty: a fresh start
+  std::unique_ptr<collectives::ReducerTeam> team;  // of several models; null: there is one
   std::vector<TrainedModel> models;  // at least one; they share the steps and the state
 
   // The model that reads the pipelines.

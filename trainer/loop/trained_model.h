@@ -3,8 +3,12 @@
 
 #include <memory>
 #include <optional>
+#include <string>
+#include <vector>
 
+#include "absl/status/statusor.h"
 #include "trainer/backend/backend.h"
+#include "trainer/job/job.h"
 #include "trainer/job/job.pb.h"
 #include "trainer/model/model.h"
 #include "trainer/model/parameters.h"
@@ -19,7 +23,9 @@ namespace millrace::trainer {
 // the strategy's memory, first.
 struct TrainedModel {
   Model model;
+  std::string role;  // "generator" or "discriminator"; empty: it is the only one
   OptimizerSpec optimizer;
+  int passes = 1;  // backward passes for each batch, whose gradients are added up
   TensorSet weights;
   TensorSet buffers;
   std::optional<Schedule> schedule;
@@ -27,6 +33,14 @@ struct TrainedModel {
   std::unique_ptr<Strategy> strategy;
   std::unique_ptr<Backend> backend;
 };
+
+// The models of `job`, without tensors and without parts that train them.
+//   INVALID_ARGUMENT  "FILE:LINE:COLUMN: ...": a group of an optimizer matches no parameter
+absl::StatusOr<std::vector<TrainedModel>> MakeTrainedModels(const JobFile& job,
+                                                            const std::vector<Model>& models);
+
+// Gives each model its part of the tensors of all, which are in the order of the models.
+void SetTensors(TensorSet weights, TensorSet buffers, std::vector<TrainedModel>& models);
 
 }  // namespace millrace::trainer
 

@@ -24,7 +24,6 @@
 #include "base/status.h"
 #include "collectives/agreed.h"
 #include "collectives/weights_digest.h"
-#include "trainer/loop/batch_gradients.h"
 #include "trainer/loop/evaluate.h"
 #include "trainer/ranks/agree.h"
 
@@ -94,10 +93,7 @@ absl::Status TrainingLoop::Check(
   if (status.ok() && !batch->has_value()) {
     status = absl::OutOfRangeError(absl::StrCat("the pipeline ended after ", begun_, " steps"));
   }
-  const TrainedModel& main = session_.main();
-  if (status.ok()) {
-    status = CheckStepInput(main.model, InputOf(main.model, *session_.train, **batch));
-  }
+  if (status.ok()) status = batch_step_->Check(**batch);
   return Annotate(status, session_.job.train_path);
 }
 
@@ -164,16 +160,23 @@ absl::StatusOr<bool> TrainingLoop::RunBatches(RunningStep& step) {
   const uint64_t batches = session_.steps.BatchesOf(begun_);
   for (uint64_t i = 0; i < session_.steps.accumulate; ++i) {
     if (i >= batches) {
-      for (const TrainedModel& trained : session_.models) {
-        MILLRACE_RETURN_IF_ERROR(trained.strategy->FinishEmptyBatch());
-      }
+      MILLRACE_RETURN_IF_ERROR(FinishEmptyBatch());
       continue;
     }
     MILLRACE_ASSIGN_OR_RETURN(const std::optional<pipeline::Batch> batch, NextBatch(step, i == 0));
     if (!batch.has_value()) return false;
-    MILLRACE_RETURN_IF_ERROR(ComputeGradients(session_, communicator_, begun_, *batch, step));
+    MILLRACE_RETURN_IF_ERROR(batch_step_->Run(*batch, begun_, step));
   }
   return true;
+}
+
+absl::Status TrainingLoop::FinishEmptyBatch() {
+  for (const TrainedModel& trained : session_.models) {
+    for (int pass = 0; pass < trained.passes; ++pass) {
+      MILLRACE_RETURN_IF_ERROR(trained.strategy->FinishEmptyBatch());
+    }
+  }
+  return absl::OkStatus();
 }
 
 // Comes before the weights change, so that the loss of a rank here leaves a whole step.
@@ -210,7 +213,7 @@ absl::Status TrainingLoop::Update(size_t i) {
   if (state.step % session_.steps.steps_per_epoch == 0) ++state.epoch;
   step.counted.seconds += SecondsSince(start);
   log_.AddStep(step.counted, outcome);
-  saver_.NoteLoss(log_.last_loss(), step.bad_layer);
+  saver_.NoteLoss(log_.last_loss() + log_.last_generator_loss(), step.bad_layer);
   MILLRACE_RETURN_IF_ERROR(CountSkips(outcome.skip));
   return AfterStep();
 }
@@ -250,7 +253,9 @@ absl::Status TrainingLoop::AfterStep() {
   if (communicator_.rank() == 0 && options_.progress) {
     options_.progress(state.step, session_.steps.total_steps);
   }
-  if (options_.on_weights) options_.on_weights(state.step, session_.main().weights);
+  if (options_.on_weights) {
+    for (TrainedModel& trained : session_.models) options_.on_weights(state.step, trained.weights);
+  }
   MILLRACE_RETURN_IF_ERROR(CompareWeights());
   const bool epoch_end = state.step % session_.steps.steps_per_epoch == 0;
   if (last || state.step % job.log_every_steps() == 0) MILLRACE_RETURN_IF_ERROR(Log());
@@ -264,17 +269,17 @@ absl::Status TrainingLoop::AfterStep() {
 
 absl::Status TrainingLoop::Log() {
   const RunLog::Window mine = log_.window();
-  std::array<double, 1> loss = {mine.mean_loss};
+  std::array<double, 2> losses = {mine.mean_loss, mine.mean_generator_loss};
   std::array<double, 1> wait = {mine.wait_seconds};
   {
     const Waiting waiting = Wait();
-    MILLRACE_RETURN_IF_ERROR(SumOverRanks(communicator_, std::span<double>(loss)));
-    if (!std::isfinite(loss[0])) {
+    MILLRACE_RETURN_IF_ERROR(SumOverRanks(communicator_, std::span<double>(losses)));
+    if (!std::isfinite(losses[0] + losses[1])) {
       MILLRACE_RETURN_IF_ERROR(AgreeOnStatus(communicator_, saver_.CheckFinite()));
     }
     MILLRACE_RETURN_IF_ERROR(MaxOverRanks(communicator_, wait));
   }
-  log_.PrintWindow({loss[0], wait[0]});
+  log_.PrintWindow({losses[0], losses[1], wait[0]});
   return absl::OkStatus();
 }
 
@@ -293,18 +298,19 @@ absl::Status TrainingLoop::EvaluateNow() {
 absl::Status TrainingLoop::Finish() {
   const collectives::ReducerCounters counters = session_.main().strategy->counters();
   const RunLog::Fractions mine = log_.fractions(counters);
-  std::array<double, 1> loss = {log_.last_loss()};
+  std::array<double, 2> losses = {log_.last_loss(), log_.last_generator_loss()};
   std::array<double, 2> fractions = {mine.data_wait, mine.exposed};
   {
     const Waiting waiting = Wait();
-    MILLRACE_RETURN_IF_ERROR(SumOverRanks(communicator_, std::span<double>(loss)));
+    MILLRACE_RETURN_IF_ERROR(SumOverRanks(communicator_, std::span<double>(losses)));
     MILLRACE_RETURN_IF_ERROR(MaxOverRanks(communicator_, fractions));
   }
   guard_.progress().Enter(-1, -1, Phase::kUpdating);  // no longer in a step
   outcome_.reduction = counters;
   outcome_.straggler = log_.straggler();
   outcome_.checkpoint = saver_.newest();
-  outcome_.last_loss = loss[0];
+  outcome_.last_loss = losses[0];
+  outcome_.last_generator_loss = losses[1];
   outcome_.wait_fraction = fractions[0];
   outcome_.steps = session_.state.step;
   log_.PrintTotal(outcome_, fractions[1]);

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -11,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "collectives/communicator.h"
 #include "pipeline/pipeline.h"
+#include "trainer/loop/batch_step.h"
 #include "trainer/loop/run_log.h"
 #include "trainer/loop/run_saver.h"
 #include "trainer/loop/running_step.h"
@@ -33,6 +35,7 @@ class TrainingLoop {
         session_(session),
         log_(options, communicator, session),
         saver_(communicator, guard, session),
+        batch_step_(MakeBatchStep(session, communicator)),
         begun_(session.state.step) {}
 
   // Runs all steps that are left, with their evaluations and checkpoints. Collective; the outcomes
@@ -55,6 +58,8 @@ class TrainingLoop {
   absl::Status Step();
   // Returns false if some rank was asked to stop.
   absl::StatusOr<bool> RunBatches(RunningStep& step);
+  // Stands for a batch that the last step of an epoch lacks.
+  absl::Status FinishEmptyBatch();
   // Updates the weights by the sums of the `i`th step that is ready.
   absl::Status Update(size_t i);
   absl::Status AverageStatistics(RunningStep& step);
@@ -71,6 +76,7 @@ class TrainingLoop {
   Session& session_;
   RunLog log_;
   RunSaver saver_;
+  const std::unique_ptr<BatchStep> batch_step_;
   TrainOutcome outcome_;
   uint64_t begun_;     // number of steps, with those that are under way
   int64_t place_ = 0;  // the newest step that this rank has said to be in

@@ -64,7 +64,7 @@ absl::Status ReadNormalization(const InputLayer& spec, int64_t channels, ModelIn
 
 class Builder {
  public:
-  explicit Builder(const ModelSpec& spec) : spec_(spec) {}
+  Builder(const ModelSpec& spec, ModelEnd end) : spec_(spec), end_(end) {}
 
   absl::StatusOr<Model> Build();
   // The number of the layer that an error is about; -1: none.
@@ -79,6 +79,7 @@ class Builder {
   // The values that a layer reads.
   absl::StatusOr<std::vector<int>> Resolve(const LayerSpec& spec);
   absl::StatusOr<int> Find(const std::string& name);
+  absl::Status AddOutput();
   absl::Status CheckWhole();
 
   const std::string& name() const { return names_[current_]; }
@@ -86,6 +87,7 @@ class Builder {
   int AddValue(const Shape& shape);
 
   const ModelSpec& spec_;
+  const ModelEnd end_;
   Model model_;
   int current_ = -1;
   std::vector<std::string> names_;     // of all layers of the file
@@ -97,12 +99,16 @@ class Builder {
 
 absl::StatusOr<Model> Builder::Build() {
   model_.name = spec_.name();
-  if (spec_.layer_size() < 2) return BadLayer("a model needs an input layer and a loss");
+  if (spec_.layer_size() < 2) {
+    return BadLayer(end_ == ModelEnd::kLosses ? "a model needs an input layer and a loss"
+                                              : "a model needs an input layer and another");
+  }
   MILLRACE_RETURN_IF_ERROR(NameLayers());
   for (current_ = 0; current_ < spec_.layer_size(); ++current_) {
     MILLRACE_RETURN_IF_ERROR(
         Annotate(Add(spec_.layer(current_)), absl::StrCat("layer '", name(), "'")));
   }
+  if (end_ == ModelEnd::kOutput) MILLRACE_RETURN_IF_ERROR(AddOutput());
   MILLRACE_RETURN_IF_ERROR(CheckWhole());
   return std::move(model_);
 }
@@ -233,6 +239,24 @@ absl::Status Builder::AddLoss(const LayerSpec& spec, const std::vector<int>& inp
   return absl::OkStatus();
 }
 
+// The output is the last value.
+absl::Status Builder::AddOutput() {
+  if (!model_.losses.empty()) {
+    current_ = places_[model_.losses[0].name];
+    return BadLayer(absl::StrCat("layer '", name(),
+                                 "': the model has a loss; its last layer is to be "
+                                 "its output"));
+  }
+  const int output = static_cast<int>(model_.values.size()) - 1;
+  Loss& loss = model_.losses.emplace_back();
+  loss.name = model_.values[output].name;
+  loss.kind = LossKind::kGivenGradient;
+  loss.input = output;
+  loss.shape = model_.values[output].shape;
+  is_read_[output] = true;
+  return absl::OkStatus();
+}
+
 absl::Status Builder::CheckWhole() {
   for (size_t value = 0; value < is_read_.size(); ++value) {
     if (is_read_[value]) continue;
@@ -248,8 +272,8 @@ absl::Status Builder::CheckWhole() {
 }  // namespace
 
 absl::StatusOr<Model> BuildModel(const ModelSpec& spec,
-                                 const std::function<std::string(int layer)>& where) {
-  Builder builder(spec);
+                                 const std::function<std::string(int layer)>& where, ModelEnd end) {
+  Builder builder(spec, end);
   absl::StatusOr<Model> model = builder.Build();
   if (!model.ok()) return Annotate(model.status(), where(builder.current()));
   return model;

@@ -14,6 +14,8 @@ const char* KindName(LossKind kind) {
       return "mean squared error";
     case LossKind::kMeanAbsoluteError:
       return "mean absolute error";
+    case LossKind::kGivenGradient:
+      return "given gradient";
   }
   return "unknown";
 }

@@ -14,12 +14,14 @@ enum class LossKind {
   kSigmoidCrossEntropy,
   kMeanSquaredError,
   kMeanAbsoluteError,
+  kGivenGradient,  // no loss: the gradient comes from another model
 };
 
 // "softmax cross-entropy"
 const char* KindName(LossKind kind);
 
-// A loss of a model: it compares a value with a field of the batch.
+// A loss of a model: it compares a value with a field of the batch. With a given gradient it is the
+// end of a model that has no loss, and has no target.
 struct Loss {
   std::string name;
   LossKind kind = LossKind::kSoftmaxCrossEntropy;

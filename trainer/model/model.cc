@@ -59,13 +59,12 @@ uint64_t Model::Fingerprint() const {
 }
 
 absl::StatusOr<Model> LoadModel(const std::string& path, const pipeline::Variables& variables,
-                                std::set<std::string>& used) {
+                                std::set<std::string>& used, ModelEnd end) {
   ModelSpec spec;
   MILLRACE_ASSIGN_OR_RETURN(const pipeline::TextLocations locations,
                             pipeline::LoadTextProto(path, variables, &spec, &used));
-  return BuildModel(spec, [&](int layer) {
-    return layer < 0 ? path : locations.At({{"layer", layer}});
-  });
+  const auto where = [&](int layer) { return layer < 0 ? path : locations.At({{"layer", layer}}); };
+  return BuildModel(spec, where, end);
 }
 
 absl::Status CheckInputFields(const Model& model, const Schema& schema) {

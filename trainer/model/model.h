@@ -49,17 +49,21 @@ struct Model {
   uint64_t Fingerprint() const;  // fingerprint of ToText
 };
 
+// The end of a model: its losses, or one value that nothing reads, whose gradient is given.
+enum class ModelEnd { kLosses, kOutput };
+
 // Works out all shapes. `where` returns the place of a layer, by its number, in the text
 // ("FILE:LINE:COLUMN"); for -1, the name of the file.
 //   INVALID_ARGUMENT  "WHERE: layer 'conv2': ..." with the shapes
 absl::StatusOr<Model> BuildModel(const ModelSpec& spec,
-                                 const std::function<std::string(int layer)>& where);
+                                 const std::function<std::string(int layer)>& where,
+                                 ModelEnd end = ModelEnd::kLosses);
 
 // Reads and builds a model file. The variables that it names are added to `used`.
 //   NOT_FOUND         no such file
 //   INVALID_ARGUMENT  "FILE:LINE:COLUMN: ..." for text that does not parse, or as BuildModel
 absl::StatusOr<Model> LoadModel(const std::string& path, const pipeline::Variables& variables,
-                                std::set<std::string>& used);
+                                std::set<std::string>& used, ModelEnd end = ModelEnd::kLosses);
 
 // Checks that a pipeline's samples carry the fields of `model` with its dtypes and shapes.
 //   INVALID_ARGUMENT  a field is missing or different; the text names both sides

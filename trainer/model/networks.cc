@@ -3,6 +3,7 @@
 // "layer1.0.conv1.weight".
 
 #include <array>
+#include <tuple>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -11,42 +12,12 @@
 #include "pipeline/text_proto.h"
 #include "trainer/model/model.h"
 #include "trainer/model/model.pb.h"
+#include "trainer/model/model_text.h"
+#include "trainer/model/science_networks.h"
 #include "trainer/models.h"
 
 namespace millrace::trainer {
 namespace {
-
-// The text of a model, layer by layer.
-class ModelText {
- public:
-  explicit ModelText(std::string text) : text_(std::move(text)) {}
-
-  // A layer that reads the one before it, or `inputs`.
-  void Add(const std::string& name, const std::string& kind,
-           const std::vector<std::string>& inputs = {}) {
-    absl::StrAppend(&text_, "layer { name: \"", name, "\" ");
-    if (inputs.size() == 1) absl::StrAppend(&text_, "input: \"", inputs[0], "\" ");
-    if (inputs.size() > 1) {
-      absl::StrAppend(&text_, "input: [\"", absl::StrJoin(inputs, "\", \""), "\"] ");
-    }
-    absl::StrAppend(&text_, kind, " }\n");
-  }
-  void AddBlankLine() { text_ += "\n"; }
-  void AddInput(const std::vector<int64_t>& image) {
-    Add("image",
-        absl::StrCat("input_layer { field: \"image\" shape: [", absl::StrJoin(image, ", "), "] }"));
-    AddBlankLine();
-  }
-  void AddLoss(const std::string& options = "") {
-    AddBlankLine();
-    Add("loss", absl::StrCat("softmax_cross_entropy { label: \"label\"", options, " }"));
-  }
-
-  const std::string& text() const { return text_; }
-
- private:
-  std::string text_;
-};
 
 std::string WriteLeNet(const NetworkSizes& sizes) {
   ModelText model(
@@ -164,8 +135,9 @@ class ResNetWriter {
 
 struct NetworkRow {
   const char* name;
-  NetworkSizes sizes;
+  NetworkSizes sizes;  // its own; those that are 0 cannot be chosen
   std::string (*write)(const NetworkSizes& sizes);
+  ModelEnd end = ModelEnd::kLosses;
 };
 
 const std::vector<NetworkRow>& Networks() {
@@ -177,8 +149,31 @@ const std::vector<NetworkRow>& Networks() {
       {"resnet50",
        {1000, {224, 224, 3}},
        [](const NetworkSizes& sizes) { return ResNetWriter(kResNet50).Write(sizes); }},
+      {"hep_cnn", {2, {224, 224, 3}, 128}, WriteHepCnn},
+      {"cosmogan_generator", {0, {256, 256, 1}, 64}, WriteCosmoGanGenerator, ModelEnd::kOutput},
+      {"cosmogan_discriminator", {0, {256, 256, 1}, 64}, WriteCosmoGanDiscriminator},
   };
   return kNetworks;
+}
+
+// The sizes of `row` with those that are given.
+absl::StatusOr<NetworkSizes> SizesOf(const NetworkRow& row, const NetworkSizes& given) {
+  NetworkSizes sizes = row.sizes;
+  for (const auto& [name, from, to] : {std::tuple("classes", given.classes, &sizes.classes),
+                                       std::tuple("width", given.width, &sizes.width)}) {
+    if (from == 0) continue;
+    if (*to == 0) {
+      return absl::InvalidArgumentError(absl::StrCat(row.name, " has no choice of ", name));
+    }
+    *to = from;
+  }
+  if (!given.image.empty()) sizes.image = given.image;
+  const bool is_cosmogan = std::string_view(row.name).starts_with("cosmogan");
+  if (is_cosmogan && (sizes.image[0] % 16 != 0 || sizes.image[1] % 16 != 0)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(row.name, " wants a height and a width that are multiples of 16"));
+  }
+  return sizes;
 }
 
 }  // namespace
@@ -192,14 +187,13 @@ std::vector<std::string> NetworkNames() {
 absl::StatusOr<std::string> WriteModel(std::string_view network, const NetworkSizes& sizes) {
   for (const NetworkRow& row : Networks()) {
     if (row.name != network) continue;
-    NetworkSizes whole = row.sizes;
-    if (sizes.classes != 0) whole.classes = sizes.classes;
-    if (!sizes.image.empty()) whole.image = sizes.image;
+    MILLRACE_ASSIGN_OR_RETURN(const NetworkSizes whole, SizesOf(row, sizes));
     std::string text = row.write(whole);
     ModelSpec spec;
     const auto parsed = pipeline::ParseTextProto(text, row.name, {}, &spec);
     if (!parsed.ok()) return parsed.status();
-    const auto model = BuildModel(spec, [&](int) { return std::string(row.name); });
+    const auto where = [&](int) { return std::string(row.name); };
+    const auto model = BuildModel(spec, where, row.end);
     if (!model.ok()) return model.status();
     return text;
   }

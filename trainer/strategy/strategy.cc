@@ -42,6 +42,7 @@ absl::StatusOr<std::unique_ptr<Strategy>> MakeStrategy(Communicator& communicato
                                                        const StrategyOptions& options) {
   collectives::ReducerOptions reducer_options = ReducerOptionsOf(reduction);
   reducer_options.progress = options.progress;
+  reducer_options.team = options.team;
   reducer_options.first_step = static_cast<int64_t>(options.first_step);
   reducer_options.compute_threads = options.compute_threads;
   const bool is_sharded = reduction.shard_optimizer();

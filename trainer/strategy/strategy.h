@@ -73,6 +73,7 @@ struct StrategyOptions {
   uint64_t first_step = 0;  // number of its first step in the training
   int compute_threads = 1;
   collectives::Progress* progress = nullptr;  // outlives the strategy; null: none
+  collectives::ReducerTeam* team = nullptr;   // of several strategies; null: this is the only one
 };
 
 // Makes the strategy that `reduction` asks for; it and `optimizer` have their defaults filled in.

@@ -8,6 +8,8 @@
 #include "base/status.h"
 #include "trainer/checkpoint/checkpoint.h"
 #include "trainer/job/job.h"
+#include "trainer/job/models.h"
+#include "trainer/model/joint.h"
 #include "trainer/model/model.h"
 #include "trainer/model/parameters.h"
 #include "trainer/optimizer/weight_average.h"
@@ -25,8 +27,9 @@ absl::StatusOr<JobModel> LoadJobModel(const WeightsOptions& options) {
   JobModel loaded;
   std::set<std::string> used;
   MILLRACE_ASSIGN_OR_RETURN(loaded.job, LoadJob(options.job_path, options.variables, used));
-  MILLRACE_ASSIGN_OR_RETURN(loaded.model,
-                            LoadModel(loaded.job.model_path, options.variables, used));
+  MILLRACE_ASSIGN_OR_RETURN(const std::vector<Model> models,
+                            LoadModels(loaded.job, options.variables, used));
+  loaded.model = Join(models);
   return loaded;
 }
 

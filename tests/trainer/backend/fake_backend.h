@@ -74,6 +74,8 @@ class FakeBackend final : public Backend, public Network {
   }
   const TensorSet& statistics() const override { return statistics_; }
   std::span<const float> output(size_t) const override { return {}; }
+  std::span<float> output_gradient(size_t) override { return {}; }
+  std::span<const float> input_gradient(size_t) const override { return {}; }
   std::string FirstNonFinite() const override { return ""; }
   std::string Describe() const override { return "fake"; }
 

@@ -23,6 +23,28 @@ absl::Status ErrorOf(const std::string& text) {
 const char kInput[] = "layer { input_layer { shape: [8, 8, 3] } }";
 const char kLoss[] = "layer { fully_connected { outputs: 4 } } layer { softmax_cross_entropy {} }";
 
+TEST(ModelTest, AModelWithoutALossEndsInItsLastValue) {
+  const auto build = [](const std::string& text) {
+    ModelSpec spec;
+    EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &spec)) << text;
+    return BuildModel(
+        spec, [](int layer) { return "at " + std::to_string(layer); }, ModelEnd::kOutput);
+  };
+  const auto model = build(std::string(kInput) + R"(layer { convolution { filters: 2 kernel: 3 } }
+      layer { name: "made" tanh {} })");
+  ASSERT_TRUE(model.ok()) << model.status();
+  ASSERT_EQ(model->losses.size(), 1u);
+  EXPECT_EQ(model->losses[0].kind, LossKind::kGivenGradient);
+  EXPECT_EQ(model->losses[0].shape, Shape({6, 6, 2}));
+  EXPECT_EQ(model->values[model->losses[0].input].name, "made");
+  EXPECT_MESSAGE(build(std::string(kInput) + kLoss).status(), absl::StatusCode::kInvalidArgument);
+  EXPECT_MESSAGE(build(std::string(kInput) + R"(layer { name: "a" relu {} }
+      layer { name: "b" input: "input1" relu {} })")
+                     .status(),
+                 absl::StatusCode::kInvalidArgument);
+  EXPECT_MESSAGE(build(kInput).status(), absl::StatusCode::kInvalidArgument);
+}
+
 TEST(ModelTest, ShapesAndParametersFollowTheLayers) {
   const Model model = MakeModel(std::string(kInput) +
                                 R"(layer { name: "stem" convolution { filters: 6 kernel: 3 } }

@@ -24,7 +24,8 @@ Shape ShapeOf(const Model& model, const std::string& name) {
 }
 
 TEST(ShippedNetworksTest, ResNetsHaveTheParametersOfTorchvisions) {
-  EXPECT_THAT(NetworkNames(), ElementsAre("lenet", "resnet18", "resnet50"));
+  EXPECT_THAT(NetworkNames(), ElementsAre("lenet", "resnet18", "resnet50", "hep_cnn",
+                                          "cosmogan_generator", "cosmogan_discriminator"));
   const Model small = Written("resnet18");
   EXPECT_EQ(small.num_parameters(), 11'689'512);
   EXPECT_EQ(small.parameters.size(), 62u);
@@ -52,6 +53,39 @@ TEST(ShippedNetworksTest, TheStrideOfABlockOfResNet50IsThatOfItsSecondConvolutio
   EXPECT_EQ(model.values[layer("layer4.2").output].shape, Shape({7, 7, 2048}));
   const TensorSet weights = MakeInitialWeights(model, 1);
   EXPECT_EQ(weights[layer("layer2.1.bn3").weights][0], 0) << "a block begins as its shortcut";
+}
+
+// Sums of the papers' layers: of a convolution 25 or 9 weights for each pair of channels, and
+// biases; of a norm two for each channel.
+TEST(ShippedNetworksTest, NetworksOfPhysicsHaveThePapersParameters) {
+  const Model hep = Written("hep_cnn");
+  EXPECT_EQ(hep.num_parameters(), (27 * 128 + 128) + 4 * (9 * 128 * 128 + 128) + (128 * 2 + 2));
+  EXPECT_EQ(hep.num_parameters(), 594'178);
+  EXPECT_EQ(hep.parameters.size(), 12u);
+  const auto generator = WriteModel("cosmogan_generator", {});
+  ASSERT_TRUE(generator.ok()) << generator.status();
+  const Model g = MakeModel(*generator, ModelEnd::kOutput);
+  EXPECT_EQ(g.num_parameters(), 65 * 131'072 + 2 * (512 + 256 + 128 + 64) +
+                                    25 * (512 * 256 + 256 * 128 + 128 * 64 + 64) +
+                                    (256 + 128 + 64 + 1));
+  EXPECT_EQ(g.num_parameters(), 12'824'449);
+  EXPECT_EQ(g.losses[0].shape, Shape({256, 256, 1}));
+  const Model d = Written("cosmogan_discriminator");
+  EXPECT_EQ(d.num_parameters(), 25 * (64 + 64 * 128 + 128 * 256 + 256 * 512) +
+                                    (64 + 128 + 256 + 512) + 2 * (128 + 256 + 512) + 131'073);
+  EXPECT_EQ(d.num_parameters(), 4'436'225);
+  EXPECT_EQ(d.input_shape(0), Shape({256, 256, 1}));
+}
+
+TEST(ShippedNetworksTest, SizesOfNetworksOfPhysicsMayBeChosen) {
+  EXPECT_EQ(ShapeOf(Written("hep_cnn", {3, {32, 32, 1}, 8}), "conv2/weights"), Shape({8, 8, 3, 3}));
+  const Model d = Written("cosmogan_discriminator", {0, {32, 48, 1}, 4});
+  EXPECT_EQ(ShapeOf(d, "fc/weights"), Shape({1, 2 * 3 * 32}));
+  EXPECT_MESSAGE(WriteModel("cosmogan_generator", {0, {40, 32, 1}, 0}).status(),
+                 absl::StatusCode::kInvalidArgument);
+  EXPECT_MESSAGE(WriteModel("cosmogan_generator", {2, {}, 0}).status(),
+                 absl::StatusCode::kInvalidArgument);
+  EXPECT_MESSAGE(WriteModel("lenet", {10, {}, 8}).status(), absl::StatusCode::kInvalidArgument);
 }
 
 TEST(ShippedNetworksTest, SizesMayBeChosen) {

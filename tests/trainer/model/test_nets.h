@@ -19,10 +19,11 @@
 
 namespace millrace::trainer {
 
-inline Model MakeModel(const std::string& text) {
+inline Model MakeModel(const std::string& text, ModelEnd end = ModelEnd::kLosses) {
   ModelSpec spec;
   EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &spec));
-  absl::StatusOr<Model> model = BuildModel(spec, [](int) { return std::string("test"); });
+  absl::StatusOr<Model> model = BuildModel(
+      spec, [](int) { return std::string("test"); }, end);
   EXPECT_TRUE(model.ok()) << model.status();
   return model.ok() ? *model : Model();
 }

@@ -116,14 +116,14 @@ absl::Status OneDnnBackend::ChoosePrecision() {
 }
 
 absl::StatusOr<Network*> OneDnnBackend::NetworkOf(int64_t rows, NetworkUse use) {
-  if (use == NetworkUse::kTraining && gradients_.empty()) {
+  if (IsTraining(use) && gradients_.empty()) {
     return absl::FailedPreconditionError("this backend has no gradients, so it trains nothing");
   }
   std::unique_ptr<OneDnnNetwork>& network = networks_[{rows, use}];
   if (network == nullptr) {
     MILLRACE_RETURN_IF_ERROR(CheckRoom(options_.threads));
     std::span<const std::span<float>> gradients;
-    if (use == NetworkUse::kTraining) gradients = gradients_;
+    if (IsTraining(use)) gradients = gradients_;
     network = std::make_unique<OneDnnNetwork>(NetworkTensors{model_, weights_, buffers_, gradients},
                                               rows, use, options_, engine_);
   }

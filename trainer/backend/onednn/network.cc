@@ -38,6 +38,9 @@ void Normalize(const ModelInput& field, std::span<const uint8_t> from, const dnn
   NormalizeFloats(field, from, ValueMemory::Floats(result));
 }
 
+// True if the gradient of a layer's input is made of those of its parameters.
+bool UsesOwnGradients(LayerKind kind) { return kind == LayerKind::kBatchNorm; }
+
 }  // namespace
 
 OneDnnNetwork::OneDnnNetwork(const NetworkTensors& tensors, int64_t rows, NetworkUse use,
@@ -46,7 +49,7 @@ OneDnnNetwork::OneDnnNetwork(const NetworkTensors& tensors, int64_t rows, Networ
       use_(use),
       threads_(options.threads),
       stream_(engine),
-      values_(model_, rows, use == NetworkUse::kTraining, options, engine),
+      values_(model_, rows, use, options, engine),
       statistics_(MakeInitialBuffers(model_)),
       layers_(model_.layers.size()) {
   omp_set_num_threads(threads_);
@@ -80,9 +83,16 @@ absl::StatusOr<StepResult> OneDnnNetwork::DoForward(const StepInput& input) {
   }
   for (const CompiledLayer& layer : layers_) layer.forward.Run(stream_);
   stream_.wait();
+  ReadOutputs();
+  return ComputeLosses(input);
+}
+
+void OneDnnNetwork::ReadOutputs() {
   outputs_.clear();
   for (const Loss& loss : model_.losses) outputs_.push_back(FloatsOf(values_.data(loss.input)));
-  return ComputeLosses(input);
+  if (!IsTraining(use_)) return;
+  output_gradients_.resize(outputs_.size());
+  for (size_t i = 0; i < outputs_.size(); ++i) output_gradients_[i].resize(outputs_[i].size());
 }
 
 StepResult OneDnnNetwork::ComputeLosses(const StepInput& input) {
@@ -94,23 +104,33 @@ StepResult OneDnnNetwork::ComputeLosses(const StepInput& input) {
   return result;
 }
 
-// The first loss that reads a value writes the value's gradient, others add to it.
 StepResult OneDnnNetwork::ComputeLoss(size_t i, const StepInput& input) {
-  const Loss& loss = model_.losses[i];
-  const std::vector<float>& output = outputs_[i];
-  const auto compute = [&](std::span<float> gradient) {
-    return millrace::trainer::ComputeLoss(loss, output, input.targets[i], input, gradient);
-  };
-  if (use_ != NetworkUse::kTraining) return compute({});
-  std::vector<float> gradient(output.size());
-  const StepResult result = compute(gradient);
-  const dnnl::memory& sum = values_.gradient(loss.input);
-  const auto before = std::span(model_.losses).first(i);
-  if (std::ranges::any_of(before, [&](const Loss& b) { return b.input == loss.input; })) {
-    std::ranges::transform(FloatsOf(sum), gradient, gradient.begin(), std::plus<>());
+  const std::span<float> gradient = IsTraining(use_) ? output_gradient(i) : std::span<float>();
+  return millrace::trainer::ComputeLoss(model_.losses[i], outputs_[i], input.targets[i], input,
+                                        gradient);
+}
+
+// The gradient of a value that several losses read is their sum.
+void OneDnnNetwork::BeginBackward() {
+  for (size_t i = 0; i < model_.losses.size(); ++i) {
+    const auto reads_it = [&](const Loss& loss) { return loss.input == model_.losses[i].input; };
+    const auto losses = std::span(model_.losses);
+    if (std::ranges::any_of(losses.first(i), reads_it)) continue;
+    std::vector<float> sum = output_gradients_[i];
+    for (size_t j = i + 1; j < losses.size(); ++j) {
+      if (!reads_it(losses[j])) continue;
+      std::ranges::transform(sum, output_gradients_[j], sum.begin(), std::plus<>());
+    }
+    CopyFloats(sum, values_.gradient(model_.losses[i].input));
   }
-  CopyFloats(gradient, sum);
-  return result;
+}
+
+void OneDnnNetwork::EndBackward() {
+  if (use_ != NetworkUse::kInputGradients) return;
+  input_gradients_.clear();
+  for (const ModelInput& input : model_.inputs) {
+    input_gradients_.push_back(FloatsOf(values_.gradient(input.value)));
+  }
 }
 
 std::string OneDnnNetwork::FirstNonFinite() const {
@@ -124,15 +144,17 @@ std::string OneDnnNetwork::FirstNonFinite() const {
 }
 
 absl::Status OneDnnNetwork::DoBackward(const GradientReady& ready) {
+  BeginBackward();
   for (size_t i = layers_.size(); i-- > 0;) {
     const Layer& layer = model_.layers[i];
-    layers_[i].gradients.Run(stream_);
+    if (ready || UsesOwnGradients(layer.kind)) layers_[i].gradients.Run(stream_);
     stream_.wait();
-    if (layer.bias >= 0) MILLRACE_RETURN_IF_ERROR(ready(layer.bias));
-    if (layer.weights >= 0) MILLRACE_RETURN_IF_ERROR(ready(layer.weights));
+    if (ready && layer.bias >= 0) MILLRACE_RETURN_IF_ERROR(ready(layer.bias));
+    if (ready && layer.weights >= 0) MILLRACE_RETURN_IF_ERROR(ready(layer.weights));
     layers_[i].data.Run(stream_);
   }
   stream_.wait();
+  EndBackward();
   return absl::OkStatus();
 }
 

@@ -24,6 +24,8 @@ class OneDnnNetwork final : public Network {
   absl::Status Backward(const GradientReady& ready) override;
   const TensorSet& statistics() const override { return statistics_; }
   std::span<const float> output(size_t i) const override { return outputs_[i]; }
+  std::span<float> output_gradient(size_t i) override { return output_gradients_[i]; }
+  std::span<const float> input_gradient(size_t i) const override { return input_gradients_[i]; }
   std::string FirstNonFinite() const override;
 
  private:
@@ -31,6 +33,9 @@ class OneDnnNetwork final : public Network {
   absl::Status DoBackward(const GradientReady& ready);
   StepResult ComputeLosses(const StepInput& input);
   StepResult ComputeLoss(size_t i, const StepInput& input);
+  void ReadOutputs();
+  void BeginBackward();
+  void EndBackward();
 
   const Model& model_;
   const NetworkUse use_;
@@ -38,8 +43,11 @@ class OneDnnNetwork final : public Network {
   dnnl::stream stream_;
   ValueMemory values_;
   TensorSet statistics_;
-  std::vector<std::vector<float>> outputs_;  // the value that each loss reads, of the last Forward
-  StepInput step_;                           // of the last Forward
+  // Of the last Forward and Backward, by loss and by input.
+  std::vector<std::vector<float>> outputs_;
+  std::vector<std::vector<float>> output_gradients_;
+  std::vector<std::vector<float>> input_gradients_;
+  StepInput step_;  // of the last Forward
   std::vector<CompiledLayer> layers_;
 };
 

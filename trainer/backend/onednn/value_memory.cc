@@ -20,7 +20,7 @@ bool MayBeOverwritten(LayerKind kind) {
 
 }  // namespace
 
-ValueMemory::ValueMemory(const Model& model, int64_t rows, bool is_training,
+ValueMemory::ValueMemory(const Model& model, int64_t rows, NetworkUse use,
                          const BackendOptions& options, const dnnl::engine& engine)
     : model_(model),
       rows_(rows),
@@ -31,7 +31,8 @@ ValueMemory::ValueMemory(const Model& model, int64_t rows, bool is_training,
       data_(model.values.size()),
       gradients_(model.values.size()),
       more_gradients_(model.values.size()) {
-  for (const ModelInput& input : model.inputs) AddInput(input);
+  const bool is_training = IsTraining(use);
+  for (const ModelInput& input : model.inputs) AddInput(input, use);
   for (size_t i = 0; i < model.layers.size(); ++i) AddOutput(i, is_training);
   for (size_t value = 0; is_training && value < model.values.size(); ++value) {
     AddMoreGradient(static_cast<int>(value));
@@ -54,12 +55,15 @@ memory::data_type ValueMemory::TypeOf(int value) const {
   return is_of_product && is_last ? kF32 : type_;
 }
 
-void ValueMemory::AddInput(const ModelInput& input) {
+void ValueMemory::AddInput(const ModelInput& input, NetworkUse use) {
   const memory::desc desc = DescOf(input.value, type_);
   const bool is_in_batch = input.dtype == DType::kF32 && type_ == kF32;
   data_[input.value] = is_in_batch ? memory(desc, engine_, nullptr) : memory(desc, engine_);
   input_views_.emplace_back();
   if (is_in_batch) input_views_.back().push_back(data_[input.value]);
+  if (use == NetworkUse::kInputGradients && input.dtype == DType::kF32) {
+    gradients_[input.value] = memory(desc, engine_);
+  }
 }
 
 void ValueMemory::AddOutput(size_t i, bool is_training) {

@@ -19,8 +19,8 @@ inline constexpr auto kHalf = dnnl::memory::data_type::bf16;
 // value shares the bytes of the one it is made of. May throw dnnl::error.
 class ValueMemory {
  public:
-  // `model` outlives it. Gradients are made for training only.
-  ValueMemory(const Model& model, int64_t rows, bool is_training, const BackendOptions& options,
+  // `model` outlives it. Gradients are made for training only, those of inputs if `use` says so.
+  ValueMemory(const Model& model, int64_t rows, NetworkUse use, const BackendOptions& options,
               const dnnl::engine& engine);
 
   const dnnl::memory& data(int value) const { return data_[value]; }
@@ -51,7 +51,7 @@ class ValueMemory {
   using Reader = Wiring::Reader;
 
   bool MayWorkInPlace(size_t i) const;
-  void AddInput(const ModelInput& input);
+  void AddInput(const ModelInput& input, NetworkUse use);
   void AddOutput(size_t i, bool is_training);
   void AddMoreGradient(int value);
   void ShareGradientOfSum(const Layer& sum);

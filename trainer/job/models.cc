@@ -1,0 +1,66 @@
+#include "trainer/job/models.h"
+
+#include <string_view>
+
+#include "absl/strings/str_cat.h"
+#include "base/status.h"
+#include "trainer/model/joint.h"
+
+namespace millrace::trainer {
+namespace {
+
+constexpr std::string_view kGenerator = "generator";
+
+absl::Status CheckOneInput(const ModelFile& file, const Model& model) {
+  if (model.inputs.size() != 1) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        file.path, ": a ", file.role, " has one input_layer; there are ", model.inputs.size()));
+  }
+  if (model.inputs[0].dtype == DType::kF32) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(file.path, ": a ", file.role, " reads float32, not uint8"));
+}
+
+absl::Status CheckJudgement(const ModelFile& file, const Model& model) {
+  if (model.losses.size() == 1 && model.losses[0].kind != LossKind::kSoftmaxCrossEntropy) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat(file.path,
+                   ": a discriminator has one loss, which is no softmax_cross_entropy "
+                   "(a sigmoid_cross_entropy of one value, for example)"));
+}
+
+// The generator's samples are the discriminator's input.
+absl::Status CheckFit(const JobFile& job, const std::vector<Model>& models) {
+  const Model& discriminator = models[0];
+  const Model& generator = models[1];
+  for (size_t i = 0; i < models.size(); ++i) {
+    MILLRACE_RETURN_IF_ERROR(CheckOneInput(job.models[i], models[i]));
+  }
+  MILLRACE_RETURN_IF_ERROR(CheckJudgement(job.models[0], discriminator));
+  const Loss& made = generator.losses[0];
+  const Value& read = discriminator.values[discriminator.inputs[0].value];
+  if (made.shape == read.shape) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      job.models[1].path, ": layer '", made.name, "' makes ", made.shape.ToString(), ", but ",
+      job.models[0].path, ": layer '", read.name, "' reads ", read.shape.ToString()));
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<Model>> LoadModels(const JobFile& job,
+                                              const pipeline::Variables& variables,
+                                              std::set<std::string>& used) {
+  std::vector<Model> models;
+  for (const ModelFile& file : job.models) {
+    const ModelEnd end = file.role == kGenerator ? ModelEnd::kOutput : ModelEnd::kLosses;
+    MILLRACE_ASSIGN_OR_RETURN(models.emplace_back(), LoadModel(file.path, variables, used, end));
+  }
+  if (models.size() == 1) return models;
+  MILLRACE_RETURN_IF_ERROR(CheckFit(job, models));
+  for (size_t i = 0; i < models.size(); ++i) AddPrefix(job.models[i].role, models[i]);
+  return models;
+}
+
+}  // namespace millrace::trainer

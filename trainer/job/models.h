@@ -1,0 +1,26 @@
+#ifndef MILLRACE_TRAINER_JOB_MODELS_H_
+#define MILLRACE_TRAINER_JOB_MODELS_H_
+
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "pipeline/plan.h"
+#include "trainer/job/job.h"
+#include "trainer/model/model.h"
+
+namespace millrace::trainer {
+
+// Loads the models of `job`, in its order. The variables that their files name are added to `used`.
+// Of several models, the names of layers begin with the model's role.
+//   NOT_FOUND         a file is missing
+//   INVALID_ARGUMENT  as LoadModel; or the models of an adversarial job do not fit each other: the
+//                     text names files, layers and shapes
+absl::StatusOr<std::vector<Model>> LoadModels(const JobFile& job,
+                                              const pipeline::Variables& variables,
+                                              std::set<std::string>& used);
+
+}  // namespace millrace::trainer
+
+#endif  // MILLRACE_TRAINER_JOB_MODELS_H_

@@ -1,0 +1,63 @@
+#include <cmath>
+
+#include "base/status.h"
+#include "trainer/loop/batch_step.h"
+#include "trainer/loop/evaluate.h"
+
+namespace millrace::trainer {
+namespace {
+
+class SupervisedStep final : public BatchStep {
+ public:
+  SupervisedStep(Session& session, const collectives::Communicator& communicator)
+      : session_(session), communicator_(communicator) {}
+
+  absl::Status Check(const pipeline::Batch& batch) override {
+    const Model& model = session_.main().model;
+    return CheckStepInput(model, InputOf(model, *session_.train, batch));
+  }
+  absl::Status Run(const pipeline::Batch& batch, uint64_t number, RunningStep& step) override;
+
+ private:
+  Session& session_;
+  const collectives::Communicator& communicator_;
+};
+
+// Gradients are those of the sum over this rank's rows. The reducer divides by the rows of all
+// batches of the step, which rank 0 sets.
+absl::Status SupervisedStep::Run(const pipeline::Batch& batch, uint64_t number, RunningStep& step) {
+  TrainedModel& trained = session_.main();
+  const int64_t rows = batch.num_global_valid_rows();
+  trained.strategy->SetRows(communicator_.rank() == 0 ? rows : 0);
+  StepInput input = InputOf(trained.model, *session_.train, batch);
+  input.global_valid_rows = 1;
+  input.seed = session_.job.job.seed();
+  input.step = number;
+  const auto ready = [&trained](size_t i) { return trained.strategy->MarkReady(i); };
+  MILLRACE_ASSIGN_OR_RETURN(Network* const network,
+                            trained.backend->Compile(batch.num_rows(), NetworkUse::kTraining));
+  MILLRACE_ASSIGN_OR_RETURN(const StepResult result, network->Forward(input));
+  MILLRACE_RETURN_IF_ERROR(network->Backward(ready));
+  MILLRACE_RETURN_IF_ERROR(trained.strategy->Finish());
+  step.counted.rows += rows;
+  step.counted.loss_sum += result.loss_sum;
+  step.statistics[0].Add(network->statistics(), result.valid);
+  if (!std::isfinite(result.loss_sum)) step.bad_layer = network->FirstNonFinite();
+  step.resume_token = batch.resume_token();
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+std::unique_ptr<BatchStep> MakeBatchStep(Session& session,
+                                         const collectives::Communicator& communicator) {
+  return session.job.job.has_adversarial() ? MakeAdversarialStep(session, communicator)
+                                           : MakeSupervisedStep(session, communicator);
+}
+
+std::unique_ptr<BatchStep> MakeSupervisedStep(Session& session,
+                                              const collectives::Communicator& communicator) {
+  return std::make_unique<SupervisedStep>(session, communicator);
+}
+
+}  // namespace millrace::trainer
