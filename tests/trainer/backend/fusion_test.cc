@@ -104,6 +104,25 @@ TEST(FusionTest, FusedLayersComputeWhatTheLayersDo) {
   }
 }
 
+// Windows that overlap, that leave pixels out, and that tile the image, behind a ReLU or not.
+TEST(FusionTest, MaxPoolsGiveGradientsBehindTheReluBeforeThem) {
+  for (const char* const pool : {"kernel: 2", "kernel: 3 stride: 2 padding: 1", "kernel: [2, 3]",
+                                 "kernel: 1 stride: 2", "kernel: 17 stride: 1 padding: 16"}) {
+    SCOPED_TRACE(pool);
+    const Model model = MakeModel(std::string(R"(layer { input_layer { shape: [8, 8, 3] } }
+        layer { convolution { filters: 20 kernel: 3 padding: 1 } } layer { relu {} }
+        layer { pool { )") + pool +
+                                  R"( } } layer { convolution { filters: 4 kernel: 1 } }
+        layer { pool { kernel: 2 } }
+        layer { fully_connected { outputs: 3 } } layer { softmax_cross_entropy {} })");
+    const Samples samples(model, 4, 1, 5);
+    const Outcome expected = RunStep(model, samples, Unfused());
+    const Outcome actual = RunStep(model, samples, 2);
+    EXPECT_EQ(actual.trained.loss_sum, expected.trained.loss_sum);
+    ExpectClose(actual.gradients, expected.gradients, 1e-6);
+  }
+}
+
 TEST(FusionTest, TheNumberOfThreadsChangesNoBitOfStatistics) {
   const Model model = MakeModel(kBlocks);
   const Samples samples(model, 6, 1, 4);
@@ -122,6 +141,13 @@ TEST(FusionTest, BFloat16IsCloseToFloat32) {
   EXPECT_NE(actual.trained.loss_sum, expected.trained.loss_sum);
   ExpectClose(actual.gradients, expected.gradients, 0.25);
   ExpectClose(actual.statistics, expected.statistics, 0.02);
+  const Model pools = MakeModel(R"(layer { input_layer { shape: [8, 8, 3] } }
+    layer { convolution { filters: 20 kernel: 3 padding: 1 } } layer { relu {} }
+    layer { pool { kernel: 3 stride: 2 padding: 1 } } layer { convolution { filters: 4 kernel: 1 } }
+    layer { pool { kernel: 2 } }
+    layer { fully_connected { outputs: 3 } } layer { softmax_cross_entropy {} })");
+  ExpectClose(RunStep(pools, Samples(pools, 4, 1, 5), Half()).gradients,
+              RunStep(pools, Samples(pools, 4, 1, 5), 1).gradients, 0.2);
 }
 
 }  // namespace

@@ -55,7 +55,7 @@ void CompileActivation(LayerCompiler& compiler) {
     compiler.out.forward.Add(dnnl::eltwise_forward(forward), {{DNNL_ARG_SRC, compiler.source()},
                                                               {DNNL_ARG_DST, compiler.output()}});
   }
-  if (!compiler.is_training() || compiler.has_host()) return;
+  if (!compiler.is_training() || compiler.is_done_backward()) return;
   const memory source_gradient = compiler.source_gradient();
   if (!source_gradient) return;
   const dnnl::eltwise_backward::primitive_desc data(

@@ -46,7 +46,7 @@ int AddendOf(const Model& model, const Wiring& wiring, int norm, int add) {
 }  // namespace
 
 Fusion::Fusion(const Model& model, const Wiring& wiring, bool is_on)
-    : is_on_(is_on), norms_(model.layers.size()), hosts_(model.layers.size(), -1) {
+    : norms_(model.layers.size()), hosts_(model.layers.size(), -1) {
   for (size_t i = 0; is_on && i < model.layers.size(); ++i) {
     if (model.layers[i].kind == LayerKind::kBatchNorm) {
       FuseNorm(model, wiring, static_cast<int>(i));

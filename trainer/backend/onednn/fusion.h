@@ -46,14 +46,12 @@ class Fusion {
 
   // The fused layers of batch norm `i`.
   const FusedNorm& norm(size_t i) const { return norms_[i]; }
-  bool is_on() const { return is_on_; }
   // The batch norm that does the work of layer `i`; -1: none.
   int host(size_t i) const { return hosts_[i]; }
 
  private:
   void FuseNorm(const Model& model, const Wiring& wiring, int norm);
 
-  const bool is_on_;
   std::vector<FusedNorm> norms_;  // by layer
   std::vector<int> hosts_;        // by layer
 };

@@ -15,7 +15,7 @@ struct CompileRow {
 constexpr CompileRow kRows[] = {
     {LayerKind::kConvolution, CompileConvolution},
     {LayerKind::kTransposedConvolution, CompileTransposedConvolution},
-    {LayerKind::kMaxPool, CompilePool},
+    {LayerKind::kMaxPool, CompileMaxPool},
     {LayerKind::kAveragePool, CompilePool},
     {LayerKind::kGlobalAveragePool, CompileGlobalAveragePool},
     {LayerKind::kFullyConnected, CompileFullyConnected},

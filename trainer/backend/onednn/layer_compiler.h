@@ -49,8 +49,12 @@ class LayerCompiler {
   bool has_fused_relu() const { return parts_.values.HasFusedRelu(index_); }
   // True for a ReLU that the layer before has applied, and for layers that a batch norm does.
   bool is_fused() const { return parts_.values.IsFused(index_); }
-  // True for a layer whose backward pass a batch norm does, too.
-  bool has_host() const { return parts_.values.fusion().host(index_) >= 0; }
+  // True for a layer whose backward pass another layer does.
+  bool is_done_backward() const {
+    return parts_.values.fusion().host(index_) >= 0 || parts_.values.IsMasked(index_);
+  }
+  // True for a max pool that does the backward pass of the ReLU before it.
+  bool masks_source() const { return parts_.values.MasksSource(index_); }
 
   const dnnl::memory& source(size_t slot = 0) const;
   const dnnl::memory& output() const;
@@ -136,6 +140,7 @@ void CompileLayer(LayerCompiler& compiler);
 void CompileConvolution(LayerCompiler& compiler);
 void CompileTransposedConvolution(LayerCompiler& compiler);
 void CompilePool(LayerCompiler& compiler);
+void CompileMaxPool(LayerCompiler& compiler);
 void CompileGlobalAveragePool(LayerCompiler& compiler);
 void CompileFullyConnected(LayerCompiler& compiler);
 void CompileBatchNorm(LayerCompiler& compiler);

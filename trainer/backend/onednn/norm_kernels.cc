@@ -1,17 +1,9 @@
 #include "trainer/backend/onednn/norm_kernels.h"
 
-#include "base/half.h"
-#include "base/simd.h"
-
-#define MILLRACE_INLINE inline __attribute__((always_inline))
+#include "trainer/backend/onednn/kernel_targets.h"
 
 namespace millrace::trainer {
 namespace {
-
-MILLRACE_INLINE float Load(const float* from) { return *from; }
-MILLRACE_INLINE float Load(const BFloat* from) { return ToFloat(*from); }
-MILLRACE_INLINE void Store(float value, float* to) { *to = value; }
-MILLRACE_INLINE void Store(float value, BFloat* to) { *to = ToBFloat(value); }
 
 // A NaN stays one.
 MILLRACE_INLINE float Relu(float value) { return value < 0 ? 0 : value; }
@@ -194,22 +186,16 @@ MILLRACE_INLINE void Combine(const NormWork& work) {
   }
 
 MILLRACE_NORM_KERNELS(AnyProcessor, );
-#if defined(__x86_64__)
-MILLRACE_NORM_KERNELS(Avx2, __attribute__((target("avx2"))));
-MILLRACE_NORM_KERNELS(Avx512, __attribute__((target("avx2,avx512f,avx512bw,avx512dq,avx512vl"))));
+#if MILLRACE_KERNELS_X86
+MILLRACE_NORM_KERNELS(Avx2, MILLRACE_KERNEL_AVX2);
+MILLRACE_NORM_KERNELS(Avx512, MILLRACE_KERNEL_AVX512);
 #endif
 
 template <typename T>
 NormKernels Choose() {
-#if defined(__x86_64__)
-  if (SimdLimit() >= SimdLevel::kAvx512 && __builtin_cpu_supports("avx512f") &&
-      __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
-      __builtin_cpu_supports("avx512vl")) {
-    return Avx512::Kernels<T>();
-  }
-  if (SimdLimit() >= SimdLevel::kAvx2 && __builtin_cpu_supports("avx2")) {
-    return Avx2::Kernels<T>();
-  }
+#if MILLRACE_KERNELS_X86
+  if (KernelLevel() == SimdLevel::kAvx512) return Avx512::Kernels<T>();
+  if (KernelLevel() == SimdLevel::kAvx2) return Avx2::Kernels<T>();
 #endif
   return AnyProcessor::Kernels<T>();
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "trainer/backend/onednn/half_copies.h"
+#include "trainer/backend/onednn/pool_kernels.h"
 
 namespace millrace::trainer {
 
@@ -25,9 +26,10 @@ ValueMemory::ValueMemory(const Model& model, int64_t rows, NetworkUse use,
     : model_(model),
       rows_(rows),
       type_(options.precision == Precision::kBFloat16 ? kHalf : kF32),
+      fuses_(options.fuses),
       engine_(engine),
       wiring_(model),
-      fusion_(model, wiring_, options.fuses),
+      fusion_(model, wiring_, fuses_),
       data_(model.values.size()),
       gradients_(model.values.size()),
       more_gradients_(model.values.size()) {
@@ -118,7 +120,7 @@ bool ValueMemory::IsOfNorm(int value) const {
 void ValueMemory::AddMoreGradient(int value) {
   const std::vector<Reader>& readers = wiring_.readers(value);
   if (readers.size() != 2 || readers[0].layer == readers[1].layer || !IsOfNorm(value)) return;
-  if (!fusion_.is_on()) return;
+  if (!fuses_) return;
   for (const Reader& reader : readers) {
     if (reader.layer >= model_.layers.size() || fusion_.host(reader.layer) < 0) continue;
     more_gradients_[value] = gradients_[model_.layers[reader.layer].output];
@@ -145,6 +147,20 @@ bool ValueMemory::IsFused(size_t i) const {
   if (fusion_.host(i) >= 0) return true;
   const int maker = wiring_.maker(model_.layers[i].inputs[0]);
   return is_in_place_[i] && HasFusedRelu(maker);
+}
+
+bool ValueMemory::IsMasked(size_t i) const {
+  const bool is_in_place = model_.layers[i].kind == LayerKind::kRelu && is_in_place_[i];
+  if (!is_in_place || fusion_.host(i) >= 0 || !fuses_) return false;
+  const int reader = wiring_.only_reader(model_.layers[i].output);
+  if (reader < 0 || model_.layers[reader].kind != LayerKind::kMaxPool) return false;
+  const auto [height, width] = model_.layers[reader].window().kernel;
+  return height * width <= kMaxPoolPlaces;
+}
+
+bool ValueMemory::MasksSource(size_t i) const {
+  const int maker = wiring_.maker(model_.layers[i].inputs[0]);
+  return maker >= 0 && IsMasked(maker);
 }
 
 bool ValueMemory::WritesFirst(size_t i, size_t slot) const {

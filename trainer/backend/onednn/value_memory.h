@@ -41,6 +41,11 @@ class ValueMemory {
   bool HasFusedRelu(size_t i) const;
   // True if layer `i` is a ReLU that the layer before applies.
   bool IsFused(size_t i) const;
+  // True for a max pool that alone reads the result of a ReLU that works in place: where the pool's
+  // result is positive, so was the ReLU's.
+  bool MasksSource(size_t i) const;
+  // True if layer `i` is a ReLU before such a pool.
+  bool IsMasked(size_t i) const;
   // True if the gradient of input `slot` of layer `i` is the first that backward computes for that
   // value; others are added to it.
   bool WritesFirst(size_t i, size_t slot) const;
@@ -62,6 +67,7 @@ class ValueMemory {
   const Model& model_;
   const int64_t rows_;
   const dnnl::memory::data_type type_;
+  const bool fuses_;
   const dnnl::engine engine_;
   const Wiring wiring_;
   const Fusion fusion_;
