@@ -148,8 +148,8 @@ absl::StatusOr<std::unique_ptr<Backend>> MakeOneDnnBackend(const Model& model,
                                                            std::vector<std::span<float>> gradients,
                                                            const BackendOptions& options);
 
-// For each layer of `model`, the layer of which the CPU backend makes one pass with it; -1: it works
-// for itself.
+// For each layer of `model`, the layer of which the CPU backend makes one pass with it; -1: it
+// works for itself.
 std::vector<int> OneDnnFusedInto(const Model& model);
 
 // Checks `input` against `model`, as every network does first. In a prediction there are no

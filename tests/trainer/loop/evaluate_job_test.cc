@@ -34,6 +34,15 @@ TEST_F(InferenceTest, EvaluatesToTheBitsThatTheTrainingPrinted) {
   }
 }
 
+// On a processor without bfloat16 it is float32 in both.
+TEST_F(InferenceTest, EvaluatesInThePrecisionOfTheJob) {
+  WriteJob("checkpoints", "", "epochs: 2 precision: \"auto\"");
+  const TrainOutcome trained = Train();
+  const auto outcome = Evaluate();
+  ASSERT_TRUE(outcome.ok()) << outcome.status();
+  EXPECT_EQ(outcome->metrics.mean_loss, trained.test_loss);
+}
+
 TEST_F(InferenceTest, BuffersAreThoseOfTheCheckpoint) {
   Write(folder_ / "model.pbtxt",
         "layer { input_layer { shape: [6, 6, 1] } }\n"
