@@ -31,7 +31,7 @@ MILLRACE_INLINE void AddMoments(const T* __restrict x, const NormWork& work) {
 }
 
 template <typename T>
-MILLRACE_INLINE void Moments(const NormWork& work) {
+MILLRACE_INLINE void SumMoments(const NormWork& work) {
   const T* const x = static_cast<const T*>(work.x);
   int64_t pixel = 0;
   for (; pixel + kGroup <= work.pixels; pixel += kGroup) {
@@ -165,7 +165,7 @@ MILLRACE_INLINE void Combine(const NormWork& work) {
   struct Name {                                                       \
     template <typename T>                                             \
     target static void RunMoments(const NormWork& work) {             \
-      Moments<T>(work);                                               \
+      SumMoments<T>(work);                                            \
     }                                                                 \
     template <typename T>                                             \
     target static void RunApply(const NormWork& work) {               \
@@ -204,8 +204,8 @@ NormKernels Choose() {
 
 const NormKernels& NormKernelsOf(bool is_half) {
   static const NormKernels kFloat = Choose<float>();
-  static const NormKernels kHalf = Choose<BFloat>();
-  return is_half ? kHalf : kFloat;
+  static const NormKernels kHalfFloat = Choose<BFloat>();
+  return is_half ? kHalfFloat : kFloat;
 }
 
 }  // namespace millrace::trainer
