@@ -17,6 +17,7 @@
 #include "trainer/explain/model_dot.h"
 #include "trainer/explain/rate_plot.h"
 #include "trainer/job/job.h"
+#include "trainer/job/models.h"
 #include "trainer/loop/plan_file.h"
 #include "trainer/loop/steps.h"
 #include "trainer/optimizer/optimizer.h"
@@ -37,7 +38,8 @@ absl::StatusOr<JobFiles> Load(const ExplainOptions& options) {
   JobFiles files;
   std::set<std::string> used;
   MILLRACE_ASSIGN_OR_RETURN(files.job, LoadJob(options.job_path, options.variables, used));
-  MILLRACE_ASSIGN_OR_RETURN(files.model, LoadModel(files.job.model_path, options.variables, used));
+  MILLRACE_ASSIGN_OR_RETURN(files.model,
+                            LoadOnlyModel(options.job_path, files.job, options.variables, used));
   MILLRACE_ASSIGN_OR_RETURN(files.train,
                             LoadPlan(files.job.train_path, options.variables, used, files.numbers));
   if (!files.job.eval_path.empty()) {

@@ -7,6 +7,7 @@
 #include "base/status.h"
 #include "pipeline/pipeline.pb.h"
 #include "pipeline/text_proto.h"
+#include "trainer/job/models.h"
 #include "trainer/loop/backend_options.h"
 #include "trainer/loop/open_context.h"
 #include "trainer/loop/plan_file.h"
@@ -28,7 +29,8 @@ absl::Status LoadFiles(const InferenceOptions& options, Inference& inference) {
   std::set<std::string> used;
   MILLRACE_ASSIGN_OR_RETURN(inference.job, LoadJob(options.job_path, options.variables, used));
   const JobFile& job = inference.job;
-  MILLRACE_ASSIGN_OR_RETURN(inference.model, LoadModel(job.model_path, options.variables, used));
+  MILLRACE_ASSIGN_OR_RETURN(inference.model,
+                            LoadOnlyModel(options.job_path, job, options.variables, used));
   inference.plan_path = options.plan_path.empty() ? job.eval_path : options.plan_path;
   if (inference.plan_path.empty()) {
     return absl::InvalidArgumentError(absl::StrCat(

@@ -63,4 +63,12 @@ absl::StatusOr<std::vector<Model>> LoadModels(const JobFile& job,
   return models;
 }
 
+absl::StatusOr<Model> LoadOnlyModel(const std::string& job_path, const JobFile& job,
+                                    const pipeline::Variables& variables,
+                                    std::set<std::string>& used) {
+  if (job.models.size() == 1) return LoadModel(job.model_path, variables, used);
+  return absl::InvalidArgumentError(
+      absl::StrCat(job_path, ": adversarial: the job has two models; this is done with one"));
+}
+
 }  // namespace millrace::trainer

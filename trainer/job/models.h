@@ -21,6 +21,12 @@ absl::StatusOr<std::vector<Model>> LoadModels(const JobFile& job,
                                               const pipeline::Variables& variables,
                                               std::set<std::string>& used);
 
+// Loads the model of a job that has one.
+//   INVALID_ARGUMENT  also: the job has two; the text names `job_path`
+absl::StatusOr<Model> LoadOnlyModel(const std::string& job_path, const JobFile& job,
+                                    const pipeline::Variables& variables,
+                                    std::set<std::string>& used);
+
 }  // namespace millrace::trainer
 
 #endif  // MILLRACE_TRAINER_JOB_MODELS_H_

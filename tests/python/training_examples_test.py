@@ -1,4 +1,5 @@
-"""The examples of physics: their data are made, and their jobs train small versions of them."""
+"""The jobs of the examples: those of physics train small models on data that they make, and those
+of ResNets take a few steps on photographs."""
 
 import json
 import math
@@ -8,8 +9,11 @@ import re
 import struct
 import subprocess
 import sys
+import tarfile
 import tempfile
 import unittest
+
+import millrace as mr
 
 SOURCE = pathlib.Path(os.environ["MILLRACE_SOURCE_DIR"])
 PROGRAM = os.environ.get("MILLRACE_PROGRAM")
@@ -46,7 +50,7 @@ def tensors(path):
 
 
 @unittest.skipUnless(PROGRAM, "this build has no program")
-class ScienceExamplesTest(unittest.TestCase):
+class TrainingExamplesTest(unittest.TestCase):
     def setUp(self):
         scratch = tempfile.TemporaryDirectory()
         self.addCleanup(scratch.cleanup)
@@ -66,8 +70,31 @@ class ScienceExamplesTest(unittest.TestCase):
     def test_the_models_are_those_that_the_program_writes(self):
         for network, file in (("hep_cnn", "hep_cnn/model.pbtxt"),
                               ("cosmogan_generator", "cosmogan/generator.pbtxt"),
-                              ("cosmogan_discriminator", "cosmogan/discriminator.pbtxt")):
+                              ("cosmogan_discriminator", "cosmogan/discriminator.pbtxt"),
+                              ("resnet50", "imagenet/model.pbtxt")):
             self.assertEqual((EXAMPLES / file).read_text(), run(PROGRAM, "model", network))
+        self.assertEqual((EXAMPLES / "cifar/model.pbtxt").read_text(),
+                         run(PROGRAM, "model", "resnet18", "--classes", 10, "--image", "32x32x3"))
+
+    @unittest.skipUnless("MILLRACE_TEST_DATA" in os.environ, "MILLRACE_TEST_DATA is not set")
+    def test_resnets_take_steps_on_photographs(self):
+        tar = pathlib.Path(os.environ["MILLRACE_TEST_DATA"]) / "imagenet-sample.tar"
+        for example, size, count, batch in (("cifar", 128, 16, 8), ("imagenet", 256, 4, 2)):
+            data = self.folder / example
+            photos = self.folder / f"{example}-photos/class"
+            photos.mkdir(parents=True)
+            with tarfile.open(tar) as archive:
+                for member in [m for m in archive.getmembers() if m.isfile()][:count]:
+                    name = pathlib.Path(member.name).name
+                    (photos / name).write_bytes(archive.extractfile(member).read())
+            mr.convert(str(photos.parent), str(data / "train"), from_="images", shards=2,
+                       max_resolution=size)
+            output = train(f"{example}/job.pbtxt", DATA=data, EVAL_DATA=data, BATCH=batch,
+                           EPOCHS=1, CHECKPOINTS=self.folder / f"{example}-checkpoints",
+                           **({"WARMUP": 0} if example == "imagenet" else {}))
+            self.assertIn(f"total: {count // batch} steps, {count} samples", output)
+            losses = numbers(r"  loss (\S+)  \d+ img", output) + numbers(r"\), loss (\S+)", output)
+            self.assertTrue(losses and all(map(math.isfinite, losses)), output)
 
     def test_hep_cnn_learns_to_tell_events(self):
         output = train("hep_cnn/job.pbtxt", DATA=self.make_data("hep_cnn", "--train", 768,
@@ -79,6 +106,7 @@ class ScienceExamplesTest(unittest.TestCase):
         accuracies = numbers(r"test accuracy (\S+)", output)
         self.assertEqual(len(accuracies), 5, output)
         self.assertGreater(max(accuracies), 0.75, output)
+        self.assertGreater(max(numbers(r"AUC (\d\.\d+)", output)), 0.8, output)
 
     def test_cosmogan_trains_both_models_and_resumes_to_the_same_bits(self):
         image = f"{SIZE}x{SIZE}x1"
@@ -99,8 +127,13 @@ class ScienceExamplesTest(unittest.TestCase):
         self.assertEqual(last, tensors(parts / "checkpoint-00000020.safetensors"))
         self.assertEqual(set(first), set(last))
         for name in first:
-            self.assertRegex(name, "^([mv]/)?(generator|discriminator)/")
+            self.assertRegex(name, "^(adam_[mv]/)?(generator|discriminator)/")
             self.assertNotEqual(first[name], last[name], name)
+
+        refused = subprocess.run([PROGRAM, "explain", EXAMPLES / "cosmogan/job.pbtxt"],
+                                 capture_output=True, text=True, timeout=300)
+        self.assertEqual(refused.returncode, 1)
+        self.assertIn("the job has two models", refused.stderr)
 
         exported = self.folder / "weights.safetensors"
         run(PROGRAM, "weights", "export", EXAMPLES / "cosmogan/job.pbtxt", "--out", exported,
