@@ -1,9 +1,8 @@
-"""The rows of `scripts/bench.sh trainer`: training steps beside PyTorch's, and updates."""
+"""The rows of `scripts/bench.sh trainer`: training steps beside PyTorch's, on one batch."""
 import os
 import pathlib
 import statistics
 
-import rows_optimizer
 from rows import BIN, Skip, measure_paired, need_cores, run_json
 
 VENV = pathlib.Path(os.environ.get("MILLRACE_FRAMEWORKS", "~/.cache/millrace/frameworks"))
@@ -56,8 +55,8 @@ def resnet50_16_bf16(repeats):
     return step_row("resnet50_16_bf16", "resnet50", 16, 3, "bfloat16", repeats)
 
 
-TARGETS = ["bench_trainer_rows", *rows_optimizer.TARGETS]
-ROWS = [lenet_64, lenet_64_bf16, resnet50_16, resnet50_16_bf16, *rows_optimizer.ROWS]
+TARGETS = ["bench_trainer_rows"]
+ROWS = [lenet_64, lenet_64_bf16, resnet50_16, resnet50_16_bf16]
 
 # What rows should reach: in words, and as a test of the row. Shown, never asserted.
 BARS = {
@@ -67,5 +66,4 @@ BARS = {
     "resnet50_16": ("ratio >= 1.5, primitives >= 0.85",
                     lambda row: row["ratio"] >= 1.5 and row["primitives"] >= 0.85),
     "resnet50_16_bf16": ("ratio >= 1.5", lambda row: row["ratio"] >= 1.5),
-    **rows_optimizer.BARS,
 }

@@ -10,6 +10,7 @@ import json
 import pathlib
 import subprocess
 import sys
+import types
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "bench"))
@@ -18,11 +19,22 @@ import rows_collectives  # noqa: E402
 import rows_pipeline  # noqa: E402
 import rows_python  # noqa: E402
 import rows_readers  # noqa: E402
+import rows_scaling  # noqa: E402
 import rows_trainer  # noqa: E402
 from rows import ROOT, Skip, judge  # noqa: E402
 
+
+def joined(*parts):
+    """The rows of several modules as one area."""
+    return types.SimpleNamespace(TARGETS=[name for part in parts for name in part.TARGETS],
+                                 ROWS=[row for part in parts for row in part.ROWS],
+                                 BARS={name: bar for part in parts
+                                       for name, bar in part.BARS.items()})
+
+
 AREAS = {"augment": rows_augment, "collectives": rows_collectives, "pipeline": rows_pipeline,
-         "python": rows_python, "readers": rows_readers, "trainer": rows_trainer}
+         "python": rows_python, "readers": rows_readers,
+         "trainer": joined(rows_trainer, rows_optimizer, rows_scaling)}
 
 
 def build(targets):
