@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "absl/status/statusor.h"
 
@@ -59,6 +60,18 @@ std::optional<std::string> Environment(std::string_view name);
 //                        (TORCHELASTIC_RUN_ID is set) with that of the launcher that started one
 //                        torchrun per host
 absl::StatusOr<Launcher> DetectLauncher(const EnvLookup& lookup, const LaunchFlags& flags = {});
+
+// The tasks of a TF_CONFIG that has parameter servers.
+struct TfCluster {
+  std::vector<std::string> workers;  // "HOST:PORT" of each; the chief is the first
+  std::vector<std::string> servers;  // those of the tasks of type "ps"
+  bool is_server = false;            // true if this process is one of them
+  int index = 0;                     // of this process among the workers, or among the servers
+};
+
+// Reads TF_CONFIG; nullopt if it is not set, or names no parameter server.
+//   INVALID_ARGUMENT  it is malformed, or this process is neither worker nor server
+absl::StatusOr<std::optional<TfCluster>> ReadTfCluster(const EnvLookup& lookup);
 
 }  // namespace millrace::collectives
 

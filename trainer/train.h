@@ -28,7 +28,9 @@ struct TrainOptions {
   std::string job_path;                          // job.pbtxt
   std::map<std::string, std::string> variables;  // ${NAME} in the job, the model and the pipelines
   std::vector<FieldValue> reduction;  // fields of the job's `reduction`, in place of the file's
-  bool resume = false;                // true to continue from the job's newest checkpoint
+  // Fields of the job's `strategy { parameter_server {} }`, in place of the file's.
+  std::vector<FieldValue> servers;
+  bool resume = false;  // true to continue from the job's newest checkpoint
   // With `resume`: true to continue although the job, the training plan or the data have changed
   // since the checkpoint; `warn` tells what is lost.
   bool force = false;
@@ -72,6 +74,15 @@ struct TrainOptions {
   std::function<void(const absl::Status& status)> report;
 };
 
+// Gradients and workers of a run on parameter servers.
+struct ServerCounts {
+  std::vector<uint64_t> staleness;  // gradients that were used, by staleness
+  uint64_t dropped = 0;             // gradients that came too late
+  uint64_t lost = 0;                // workers
+  uint64_t joined = 0;              // workers that came in the place of a lost one
+  uint64_t unread = 0;              // batches of workers that were missing at the end
+};
+
 struct TrainOutcome {
   bool stopped = false;      // true if `stop` was seen; the checkpoint is durable
   uint64_t steps = 0;        // steps of the whole job, over all its runs
@@ -87,6 +98,7 @@ struct TrainOutcome {
   // The rank that the others awaited longest, of all steps but the first and the last; the same on
   // all ranks. nullopt: no rank was awaited.
   std::optional<collectives::Straggler> straggler;
+  ServerCounts servers;  // of a training on parameter servers, on its first worker
 };
 
 // Trains the job on this rank of `communicator`; every rank calls it. Blocks until the job is done

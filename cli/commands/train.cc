@@ -16,10 +16,12 @@
 #include "cli/flags/checks.h"
 #include "cli/flags/launch.h"
 #include "cli/flags/reduction.h"
+#include "cli/flags/servers.h"
 #include "cli/wait/display.h"
 #include "cli/wait/unbounded_watch.h"
 #include "collectives/factory.h"
 #include "collectives/peer_lost.h"
+#include "trainer/parameter_server.h"
 #include "trainer/replicas.h"
 
 namespace millrace::cli {
@@ -33,6 +35,7 @@ struct Flags {
   int threads = 0;
   int replicas = 0;
   ReductionFlags reduction;
+  std::vector<trainer::FieldValue> servers;
   std::string quarantine;
   std::string timeline;
   LaunchFlags launch;
@@ -55,6 +58,47 @@ void OnStopSignal(int signal_number) {
   std::signal(signal_number, SIG_DFL);
 }
 
+void CatchStopSignals() {
+  std::signal(SIGTERM, OnStopSignal);
+  std::signal(SIGUSR1, OnStopSignal);
+}
+
+int FailUnsaved() {
+  return Fail(absl::CancelledError("stopped by a signal; the job names no checkpoint folder"));
+}
+
+// This process's place among workers and servers: by TF_CONFIG, or as a rank.
+absl::StatusOr<trainer::ServerTask> TaskOf(const Flags& flags, trainer::TrainOptions& options,
+                                           UnboundedWatch& watch) {
+  MILLRACE_ASSIGN_OR_RETURN(auto cluster, collectives::ReadTfCluster(collectives::Environment));
+  if (cluster && !flags.launch.connect.flags.rank) {
+    trainer::ServerTask task;
+    task.workers = static_cast<int>(cluster->workers.size());
+    task.servers = std::move(cluster->servers);
+    task.is_server = cluster->is_server;
+    task.index = cluster->index;
+    options.launch_reason = "TF_CONFIG";
+    return task;
+  }
+  MILLRACE_ASSIGN_OR_RETURN(const collectives::Launch launch, ConnectAll(flags, watch));
+  options.launch_reason = launch.reason;
+  return trainer::SplitRanks(options, *launch.communicator);
+}
+
+int TrainOnServers(const Flags& flags, trainer::TrainOptions& options, UnboundedWatch& watch) {
+  auto task = TaskOf(flags, options, watch);
+  if (!task.ok()) return Fail(task.status());
+  CatchStopSignals();
+  const bool is_chief = !task->is_server && task->index == 0;
+  const auto outcome = trainer::TrainOnServers(options, *std::move(task));
+  if (!outcome.ok()) {  // it has been reported
+    return collectives::PeerLostOf(outcome.status()) ? kPeerLost : kFailed;
+  }
+  if (!outcome->stopped) return kDone;
+  if (!outcome->checkpoint.empty()) return kStoppedResumable;
+  return is_chief ? FailUnsaved() : kFailed;
+}
+
 int TrainJob(const Flags& flags) {
   if (flags.force && !flags.resume) {
     return FailUsage(absl::InvalidArgumentError("--force goes with --resume"));
@@ -67,14 +111,11 @@ int TrainJob(const Flags& flags) {
         "take single, tcp or mpi (`millrace bench` takes nccl)"));
   }
   UnboundedWatch watch(flags.launch.connect_timeout());
-  absl::StatusOr<collectives::Launch> launch = ConnectAll(flags, watch);
-  if (!launch.ok()) return Fail(launch.status());
-  std::signal(SIGTERM, OnStopSignal);
-  std::signal(SIGUSR1, OnStopSignal);
   trainer::TrainOptions options;
   options.job_path = flags.job;
   options.variables = *std::move(variables);
   options.reduction = flags.reduction.given;
+  options.servers = flags.servers;
   options.resume = flags.resume;
   options.force = flags.force;
   options.threads = flags.threads;
@@ -84,7 +125,6 @@ int TrainJob(const Flags& flags) {
   options.stall_report = std::chrono::milliseconds(flags.launch.stall_report_ms);
   options.stall_abort = std::chrono::milliseconds(flags.launch.stall_abort_ms);
   options.start_timeout = flags.launch.connect_timeout();
-  options.launch_reason = launch->reason;
   options.stop = &stop_requested;
   Display display;
   options.print = [&display](std::string_view line) { display.Line(line); };
@@ -92,6 +132,14 @@ int TrainJob(const Flags& flags) {
   options.index_progress = [&display](int64_t done, int64_t total) { display.Index(done, total); };
   options.warn = Display::Warning;
   options.report = [&display](const absl::Status& status) { display.Failure(status); };
+  // A job that cannot be read is an error of all ranks.
+  if (trainer::UsesParameterServers(options).value_or(false)) {
+    return TrainOnServers(flags, options, watch);
+  }
+  absl::StatusOr<collectives::Launch> launch = ConnectAll(flags, watch);
+  if (!launch.ok()) return Fail(launch.status());
+  CatchStopSignals();
+  options.launch_reason = launch->reason;
   const auto outcome = trainer::TrainReplicas(options, *launch->communicator);
   if (!outcome.ok()) {  // some rank has reported it
     return collectives::PeerLostOf(outcome.status()) ? kPeerLost : kFailed;
@@ -103,7 +151,7 @@ int TrainJob(const Flags& flags) {
   if (!outcome->stopped) return kDone;
   if (resumable) return kStoppedResumable;
   if (launch->communicator->rank() != 0) return kFailed;
-  return Fail(absl::CancelledError("stopped by a signal; the job names no checkpoint folder"));
+  return FailUnsaved();
 }
 
 }  // namespace
@@ -131,6 +179,7 @@ void AddTrain(Command parent) {
   command.Add("--timeline", flags->timeline,
               "Write a timeline of all ranks to this file (Chrome trace format)");
   AddReductionFlags(command, flags->reduction);
+  AddServerFlags(command, flags->servers);
   AddLaunchFlags(command, flags->launch);
   command.Footer(
       "SIGTERM or SIGUSR1: all ranks save a checkpoint on the same step, then exit with 75.\n"

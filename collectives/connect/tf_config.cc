@@ -1,8 +1,8 @@
 // TF_CONFIG, as TensorFlow's multi-worker strategies read it:
 //   {"cluster": {"chief": ["a:1"], "worker": ["b:1", "c:1"]},
 //    "task": {"type": "worker", "index": 0}}
-// The chief is rank 0, workers follow by index. Parameter servers and evaluators train nothing
-// here.
+// The chief is rank 0, workers follow by index. Evaluators train nothing; parameter servers do where
+// a program has them.
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <vector>
@@ -62,48 +62,93 @@ absl::StatusOr<std::vector<std::string>> Tasks(const json& cluster, const char* 
   return tasks;
 }
 
-absl::StatusOr<Launcher> Place(const json& config) {
-  const json& cluster = Member(config, "cluster");
-  const json& task = Member(config, "task");
-  if (cluster.is_null() && task.is_null()) return Launcher{};  // {}: TensorFlow's "no cluster"
-  if (!cluster.is_object()) return Malformed("cluster is no object");
-  if (!task.is_object()) return Malformed("task is no object");
-  const json& type = Member(task, "type");
-  const json& index = Member(task, "index");
-  if (type != "chief" && type != "worker") {
-    return Malformed(absl::StrCat("task.type is ", Text(type), "; only chief and worker train"));
-  }
+// The cluster's tasks that train, and this process's place among them.
+struct Tasked {
+  std::vector<std::string> chiefs;
+  std::vector<std::string> workers;
+  std::vector<std::string> servers;
+  std::string type;  // of this process; empty: the configuration names no cluster
+  size_t index = 0;  // among the tasks of the type
+
+  // The number of a chief or worker among both.
+  size_t worker() const { return index + (type == "worker" ? chiefs.size() : 0); }
+};
+
+absl::StatusOr<size_t> IndexOf(const json& index, const std::string& type, size_t tasks) {
   // Some write "0".
   int64_t number = -1;
   if (index.is_number_integer()) number = index.get<int64_t>();
   if (index.is_string() && !absl::SimpleAtoi(index.get_ref<const std::string&>(), &number))
     number = -1;
-  MILLRACE_ASSIGN_OR_RETURN(std::vector<std::string> chiefs, Tasks(cluster, "chief"));
-  MILLRACE_ASSIGN_OR_RETURN(const std::vector<std::string> workers, Tasks(cluster, "worker"));
-  if (chiefs.size() > 1)
-    return Malformed(absl::StrCat("cluster.chief has ", chiefs.size(), " tasks"));
-  const size_t of_type = type == "chief" ? chiefs.size() : workers.size();
-  if (number < 0 || static_cast<uint64_t>(number) >= of_type) {
-    return Malformed(absl::StrCat("task.index ", Text(index), " is none of the ", of_type,
-                                  " tasks of cluster.", type.get_ref<const std::string&>()));
+  if (number >= 0 && static_cast<uint64_t>(number) < tasks) return static_cast<size_t>(number);
+  return Malformed(absl::StrCat("task.index ", Text(index), " is none of the ", tasks,
+                                " tasks of cluster.", type));
+}
+
+// `takes_servers`: true if a task of type "ps" is one that trains.
+absl::StatusOr<Tasked> Place(const json& config, bool takes_servers) {
+  Tasked tasked;
+  const json& cluster = Member(config, "cluster");
+  const json& task = Member(config, "task");
+  if (cluster.is_null() && task.is_null()) return tasked;  // {}: TensorFlow's "no cluster"
+  if (!cluster.is_object()) return Malformed("cluster is no object");
+  if (!task.is_object()) return Malformed("task is no object");
+  const json& type = Member(task, "type");
+  if (type != "chief" && type != "worker" && !(takes_servers && type == "ps")) {
+    return Malformed(absl::StrCat("task.type is ", Text(type), "; only chief",
+                                  takes_servers ? ", worker and ps" : " and worker", " train"));
   }
-  Launcher launcher;
-  launcher.kind = LauncherKind::kTfConfig;
-  launcher.size = static_cast<int>(chiefs.size() + workers.size());
-  launcher.rank = static_cast<int>(number + (type == "worker" ? chiefs.size() : 0));
-  launcher.source = absl::StrCat("TF_CONFIG of ", launcher.size, " tasks");
-  launcher.rendezvous = absl::StrCat("tcp:", chiefs.empty() ? workers[0] : chiefs[0]);
-  return launcher;
+  MILLRACE_ASSIGN_OR_RETURN(tasked.chiefs, Tasks(cluster, "chief"));
+  MILLRACE_ASSIGN_OR_RETURN(tasked.workers, Tasks(cluster, "worker"));
+  MILLRACE_ASSIGN_OR_RETURN(tasked.servers, Tasks(cluster, "ps"));
+  if (tasked.chiefs.size() > 1)
+    return Malformed(absl::StrCat("cluster.chief has ", tasked.chiefs.size(), " tasks"));
+  tasked.type = type.get<std::string>();
+  const size_t tasks = tasked.type == "chief"    ? tasked.chiefs.size()
+                       : tasked.type == "worker" ? tasked.workers.size()
+                                                 : tasked.servers.size();
+  MILLRACE_ASSIGN_OR_RETURN(tasked.index, IndexOf(Member(task, "index"), tasked.type, tasks));
+  return tasked;
+}
+
+absl::StatusOr<json> Config(const EnvLookup& lookup) {
+  const std::optional<std::string> text = lookup("TF_CONFIG");
+  if (!text || text->empty()) return json::object();
+  MILLRACE_ASSIGN_OR_RETURN(json config, Parse(*text));
+  if (!config.is_object()) return Malformed("it is no object");
+  return config;
 }
 
 }  // namespace
 
 absl::StatusOr<Launcher> ReadTfConfig(const EnvLookup& lookup) {
-  const std::optional<std::string> text = lookup("TF_CONFIG");
-  if (!text || text->empty()) return Launcher{};
-  MILLRACE_ASSIGN_OR_RETURN(const json config, Parse(*text));
-  if (!config.is_object()) return Malformed("it is no object");
-  return Place(config);
+  MILLRACE_ASSIGN_OR_RETURN(const json config, Config(lookup));
+  MILLRACE_ASSIGN_OR_RETURN(const Tasked tasked, Place(config, /*takes_servers=*/false));
+  Launcher launcher;
+  if (tasked.type.empty()) return launcher;
+  launcher.kind = LauncherKind::kTfConfig;
+  launcher.size = static_cast<int>(tasked.chiefs.size() + tasked.workers.size());
+  launcher.rank = static_cast<int>(tasked.worker());
+  launcher.source = absl::StrCat("TF_CONFIG of ", launcher.size, " tasks");
+  launcher.rendezvous =
+      absl::StrCat("tcp:", tasked.chiefs.empty() ? tasked.workers[0] : tasked.chiefs[0]);
+  return launcher;
+}
+
+absl::StatusOr<std::optional<TfCluster>> ReadTfCluster(const EnvLookup& lookup) {
+  MILLRACE_ASSIGN_OR_RETURN(const json config, Config(lookup));
+  const json& cluster = Member(config, "cluster");
+  if (!cluster.is_object() || Member(cluster, "ps").is_null()) return std::nullopt;
+  MILLRACE_ASSIGN_OR_RETURN(Tasked tasked, Place(config, /*takes_servers=*/true));
+  if (tasked.type.empty() || tasked.servers.empty()) return std::nullopt;
+  TfCluster found;
+  found.is_server = tasked.type == "ps";
+  found.index = static_cast<int>(found.is_server ? tasked.index : tasked.worker());
+  found.workers = std::move(tasked.chiefs);
+  found.workers.insert(found.workers.end(), tasked.workers.begin(), tasked.workers.end());
+  found.servers = std::move(tasked.servers);
+  if (found.workers.empty()) return Malformed("the cluster has servers, but no worker");
+  return found;
 }
 
 }  // namespace millrace::collectives

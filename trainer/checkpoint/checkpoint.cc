@@ -34,6 +34,7 @@ namespace fs = std::filesystem;
 constexpr char kPrefix[] = "checkpoint-";
 constexpr char kSuffix[] = ".safetensors";
 constexpr char kTestAccuracy[] = "test_accuracy";
+constexpr char kWorker[] = "worker_";  // the position of each, "BATCHES TOKEN" with TOKEN in hex
 constexpr char kFormat[] = "millrace checkpoint 1";
 
 // The step in a checkpoint's file name; false for any other file.
@@ -111,6 +112,11 @@ std::map<std::string, std::string> Describe(const TrainState& state) {
       {"data_fingerprint", hex(state.data_fingerprint)},
       {"global_batch", absl::StrCat(state.global_batch)},
       {"job", state.job}};
+  for (size_t i = 0; i < state.workers.size(); ++i) {
+    const WorkerPosition& worker = state.workers[i];
+    metadata[absl::StrCat(kWorker, i)] =
+        absl::StrCat(worker.batches, " ", absl::BytesToHexString(worker.resume_token));
+  }
   if (state.test_accuracy) {
     metadata[kTestAccuracy] = absl::StrFormat("%.17g", *state.test_accuracy);
   }
@@ -119,6 +125,23 @@ std::map<std::string, std::string> Describe(const TrainState& state) {
 
 bool IsHex(const std::string& text) {
   return text.size() % 2 == 0 && text.find_first_not_of("0123456789abcdef") == std::string::npos;
+}
+
+// The positions of workers in `metadata`; false: one is damaged.
+bool ParseWorkers(const std::map<std::string, std::string>& metadata,
+                  std::vector<WorkerPosition>& workers) {
+  for (auto found = metadata.find(absl::StrCat(kWorker, 0)); found != metadata.end();
+       found = metadata.find(absl::StrCat(kWorker, workers.size()))) {
+    const size_t space = found->second.find(' ');
+    WorkerPosition worker;
+    if (space == std::string::npos) return false;
+    const std::string token = found->second.substr(space + 1);
+    if (!absl::SimpleAtoi(found->second.substr(0, space), &worker.batches)) return false;
+    if (!IsHex(token)) return false;
+    worker.resume_token = absl::HexStringToBytes(token);
+    workers.push_back(std::move(worker));
+  }
+  return true;
 }
 
 absl::StatusOr<TrainState> ParseState(std::map<std::string, std::string> metadata) {
@@ -136,7 +159,7 @@ absl::StatusOr<TrainState> ParseState(std::map<std::string, std::string> metadat
                     hex("model_fingerprint", state.model_fingerprint) &&
                     hex("plan_fingerprint", state.plan_fingerprint) &&
                     hex("data_fingerprint", state.data_fingerprint) &&
-                    IsHex(metadata["resume_token_hex"]);
+                    IsHex(metadata["resume_token_hex"]) && ParseWorkers(metadata, state.workers);
   if (!good) return absl::DataLossError("its metadata is not a checkpoint's");
   state.resume_token = absl::HexStringToBytes(metadata["resume_token_hex"]);
   state.job = metadata["job"];

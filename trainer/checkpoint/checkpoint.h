@@ -21,6 +21,14 @@
 
 namespace millrace::trainer {
 
+// The place of one worker of a training on servers in its share of the data.
+struct WorkerPosition {
+  uint64_t batches = 0;      // done
+  std::string resume_token;  // that of the last of them; empty before the first
+
+  friend bool operator==(const WorkerPosition&, const WorkerPosition&) = default;
+};
+
 // The state of a training, without its tensors.
 struct TrainState {
   uint64_t step = 0;         // steps done
@@ -32,6 +40,9 @@ struct TrainState {
   uint64_t data_fingerprint = 0;
   uint64_t global_batch = 0;
   std::string job;  // JobFile::weights_text
+  // Of workers that do not go in step; `resume_token` is then of the one that has done least.
+  // Empty: all ranks have used `step` batches.
+  std::vector<WorkerPosition> workers;
   // Accuracy of the evaluation after this step, in [0, 1]; nullopt: there was none.
   std::optional<double> test_accuracy;
 

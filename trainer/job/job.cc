@@ -16,6 +16,7 @@
 #include "trainer/job/bad_field.h"
 #include "trainer/job/optimizer_fields.h"
 #include "trainer/job/reduction.h"
+#include "trainer/job/servers.h"
 
 namespace millrace::trainer {
 namespace {
@@ -30,6 +31,7 @@ void FillDefaults(Job& job) {
   if (job.log_every_steps() == 0) job.set_log_every_steps(20);
   if (job.memory_budget_mib() == 0) job.set_memory_budget_mib(1024);
   FillDefaults(*job.mutable_reduction());
+  if (UsesServers(job)) FillDefaults(*job.mutable_strategy()->mutable_parameter_server());
   FillDefaults(*job.mutable_optimizer());
   if (job.has_adversarial()) FillDefaults(job.optimizer(), *job.mutable_adversarial());
   CheckpointPolicy& checkpoint = *job.mutable_checkpoint();
@@ -67,17 +69,24 @@ std::optional<BadField> CheckJob(const Job& job) {
   AtMost(checkpoint.keep_best(), kMaxKept, {{"checkpoint"}, {"keep_best"}}, checks);
   checks.Require(checkpoint.keep_best() == 0 || !job.eval().empty(),
                  {{"checkpoint"}, {"keep_best"}}, "it needs eval");
-  return checks.first() ? checks.first() : CheckReduction(job.reduction());
+  if (checks.first()) return checks.first();
+  const std::optional<BadField> bad = CheckReduction(job.reduction());
+  return bad ? bad : CheckServers(job);
 }
 
 // The file and the fields that override it, for errors, since the file alone may be right:
 // "job.pbtxt with reduction.exact: true given beside it".
-std::string WithFields(const std::string& path, std::span<const FieldValue> fields) {
-  if (fields.empty()) return path;
-  const auto format = [](std::string* out, const FieldValue& field) {
-    absl::StrAppend(out, "reduction.", field.name, ": ", field.value);
-  };
-  return absl::StrCat(path, " with ", absl::StrJoin(fields, ", ", format), " given beside it");
+std::string WithFields(const std::string& path, std::span<const FieldValue> reduction,
+                       std::span<const FieldValue> servers) {
+  std::vector<std::string> given;
+  for (const FieldValue& field : reduction) {
+    given.push_back(absl::StrCat("reduction.", field.name, ": ", field.value));
+  }
+  for (const FieldValue& field : servers) {
+    given.push_back(absl::StrCat(kServersField, ".", field.name, ": ", field.value));
+  }
+  if (given.empty()) return path;
+  return absl::StrCat(path, " with ", absl::StrJoin(given, ", "), " given beside it");
 }
 
 std::vector<ModelFile> ModelsOf(const Job& job) {
@@ -118,6 +127,8 @@ Job WhatWeightsDependOn(Job job) {
   }
   if (!needs_end) job.clear_epochs();
   KeepWhatWeightsDependOn(*job.mutable_reduction());
+  KeepWhatWeightsDependOn(job.mutable_strategy());
+  if (job.strategy().ByteSizeLong() == 0) job.clear_strategy();
   if (job.reduction().ByteSizeLong() == 0) job.clear_reduction();
   return job;
 }
@@ -165,8 +176,8 @@ JobChanges ChangesOfJob(const std::string& before, const std::string& now) {
 }
 
 absl::StatusOr<JobFile> LoadJob(const std::string& path, const pipeline::Variables& variables,
-                                std::set<std::string>& used,
-                                std::span<const FieldValue> reduction) {
+                                std::set<std::string>& used, std::span<const FieldValue> reduction,
+                                std::span<const FieldValue> servers) {
   JobFile file;
   auto parsed = pipeline::LoadTextProto(path, variables, &file.job, &used);
   if (!parsed.ok()) return parsed.status();
@@ -176,10 +187,11 @@ absl::StatusOr<JobFile> LoadJob(const std::string& path, const pipeline::Variabl
   for (const FieldValue& field : reduction) {
     MILLRACE_RETURN_IF_ERROR(SetField(field, *file.job.mutable_reduction()));
   }
+  MILLRACE_RETURN_IF_ERROR(SetServers(servers, file.job));
   if (const auto bad = CheckJob(file.job)) {
     if (own && own->name() == bad->name()) return ErrorAt(*parsed, *bad);
     return absl::InvalidArgumentError(
-        absl::StrCat(WithFields(path, reduction), ": ", bad->name(), ": ", bad->why));
+        absl::StrCat(WithFields(path, reduction, servers), ": ", bad->name(), ": ", bad->why));
   }
   FillDefaults(file.job);
   file.places = *std::move(parsed);

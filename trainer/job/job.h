@@ -54,7 +54,8 @@ struct JobChanges {
 // Compares the JobFile::weights_text of a checkpoint with that of now.
 JobChanges ChangesOfJob(const std::string& before, const std::string& now);
 
-// Reads a job; `reduction` takes precedence over the file.
+// Reads a job; `reduction` and `servers`, fields of its parameter_server, take precedence over the
+// file.
 //   NOT_FOUND         no such file
 //   INVALID_ARGUMENT  "FILE:LINE:COLUMN: ..." for text that does not parse, and
 //                     "FILE:LINE:COLUMN: FIELD: ..." for a value that is out of range, or that
@@ -62,7 +63,8 @@ JobChanges ChangesOfJob(const std::string& before, const std::string& now);
 // The variables that it names are added to `used`.
 absl::StatusOr<JobFile> LoadJob(const std::string& path, const pipeline::Variables& variables,
                                 std::set<std::string>& used,
-                                std::span<const FieldValue> reduction = {});
+                                std::span<const FieldValue> reduction = {},
+                                std::span<const FieldValue> servers = {});
 
 // The division of one rank's cores.
 struct CoreSplit {

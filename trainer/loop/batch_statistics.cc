@@ -18,9 +18,23 @@ void BatchStatistics::Add(const TensorSet& statistics, int64_t rows) {
 absl::Status BatchStatistics::AverageOverRanks(collectives::Communicator& communicator) {
   for (std::vector<double>& sums : sums_) {
     MILLRACE_RETURN_IF_ERROR(SumOverRanks(communicator, std::span<double>(sums)));
+  }
+  Average();
+  return absl::OkStatus();
+}
+
+void BatchStatistics::Merge(const std::vector<double>& sums) {
+  if (sums_.empty()) {
+    sums_.push_back(sums);
+    return;
+  }
+  for (size_t i = 0; i < sums.size(); ++i) sums_[0][i] += sums[i];
+}
+
+void BatchStatistics::Average() {
+  for (std::vector<double>& sums : sums_) {
     for (size_t i = 1; i < sums.size() && sums[0] > 0; ++i) sums[i] /= sums[0];
   }
-  return absl::OkStatus();
 }
 
 void BatchStatistics::Update(const Model& model, TensorSet& buffers) const {

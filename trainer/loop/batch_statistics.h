@@ -22,6 +22,12 @@ class BatchStatistics {
   // unless there is no statistic; every rank has added as many batches.
   absl::Status AverageOverRanks(collectives::Communicator& communicator);
 
+  // The sums of the only batch, for Merge; empty if there is no statistic.
+  std::vector<double> sums() const { return sums_.empty() ? std::vector<double>() : sums_[0]; }
+  // Adds the sums of another rank to those of the only batch; Average makes means of them all.
+  void Merge(const std::vector<double>& sums);
+  void Average();
+
   // Lets `buffers` follow each batch.
   void Update(const Model& model, TensorSet& buffers) const;
 

@@ -99,4 +99,21 @@ absl::StatusOr<Checkpoint> LoadNewest(const Resumption& resumption,
   return std::move(found.checkpoint);
 }
 
+absl::StatusOr<std::optional<Checkpoint>> FindBeginning(const Resumption& resumption, bool resumes,
+                                                        std::vector<Slots>& slots) {
+  const std::string& folder = resumption.job.checkpoint_folder;
+  if (folder.empty()) return std::nullopt;
+  MILLRACE_ASSIGN_OR_RETURN(const std::vector<std::string> paths, ListCheckpoints(folder));
+  if (!resumes && !paths.empty()) {
+    return absl::AlreadyExistsError(absl::StrCat(
+        paths[0], ": a checkpoint of this job exists; continue it with --resume, or remove it"));
+  }
+  std::optional<Checkpoint> found;
+  if (resumes) {
+    MILLRACE_ASSIGN_OR_RETURN(found, LoadNewest(resumption, paths, slots));
+  }
+  MILLRACE_RETURN_IF_ERROR(CheckWritable(folder));
+  return found;
+}
+
 }  // namespace millrace::trainer

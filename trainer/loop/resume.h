@@ -2,6 +2,7 @@
 #define MILLRACE_TRAINER_LOOP_RESUME_H_
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -34,6 +35,14 @@ struct Resumption {
 absl::StatusOr<Checkpoint> LoadNewest(const Resumption& resumption,
                                       const std::vector<std::string>& paths,
                                       std::vector<Slots>& slots);
+
+// Finds the checkpoint with which a training begins, in the job's folder, and checks that new ones
+// can be written there before hours of work depend on it. Returns nullopt without `resumes`, and if
+// the job names no folder.
+//   ALREADY_EXISTS  there is a checkpoint, but the training does not resume
+//   other           LoadNewest's; or the folder cannot be written to
+absl::StatusOr<std::optional<Checkpoint>> FindBeginning(const Resumption& resumption, bool resumes,
+                                                        std::vector<Slots>& slots);
 
 }  // namespace millrace::trainer
 

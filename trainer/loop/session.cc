@@ -6,21 +6,16 @@
 
 #include <algorithm>
 #include <array>
-#include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "base/host.h"
 #include "base/status.h"
-#include "pipeline/text_proto.h"
-#include "trainer/job/models.h"
+#include "trainer/job/servers.h"
 #include "trainer/loop/backend_options.h"
 #include "trainer/loop/evaluate.h"
-#include "trainer/loop/open_context.h"
 #include "trainer/loop/resume.h"
 #include "trainer/loop/share.h"
-#include "trainer/model/joint.h"
 #include "trainer/optimizer/optimizer.h"
 #include "trainer/optimizer/weight_average.h"
 #include "trainer/ranks/agree.h"
@@ -32,12 +27,6 @@ namespace millrace::trainer {
 using collectives::Communicator;
 
 namespace {
-
-// The discriminator's target is no field of the plan.
-absl::Status CheckPlanFields(const Session& session, const Schema& schema) {
-  const Model& model = session.main().model;
-  return session.main().role.empty() ? CheckFields(model, schema) : CheckInputFields(model, schema);
-}
 
 class Opener {
  public:
@@ -67,9 +56,6 @@ class Opener {
   }
 
   absl::Status LoadFiles();
-  absl::StatusOr<pipeline::Plan> LoadPlan(const std::string& path, PlanNumbers& numbers) {
-    return trainer::LoadPlan(path, options_.variables, used_variables_, numbers);
-  }
   absl::Status MakeTensors();
   absl::Status ShareWeights();
   absl::Status FindCheckpoint();
@@ -78,7 +64,9 @@ class Opener {
   }
   absl::Status ShareCheckpoint();
   absl::Status CheckPlanIsTheCheckpoints();
-  absl::Status OpenPipeline();
+  absl::Status OpenPipeline() {
+    return OpenTrainPipeline(options_, communicator_.rank(), communicator_.size(), *session_);
+  }
   absl::Status CheckEvaluation();
   absl::Status MakeSchedule();
   absl::Status MakeAverages();
@@ -92,7 +80,6 @@ class Opener {
   Communicator& communicator_;
   collectives::Progress& progress_;
   const BackendFactory& make_backend_;
-  std::set<std::string> used_variables_;
   std::optional<Checkpoint> found_;  // on rank 0, when this training continues one
   std::vector<Slots> slots_;         // by model: the optimizer's, and that of the average
   std::unique_ptr<Session> session_ = std::make_unique<Session>();
@@ -120,39 +107,10 @@ absl::StatusOr<std::unique_ptr<Session>> Opener::Open() {
 }
 
 absl::Status Opener::LoadFiles() {
-  Session& session = *session_;
-  MILLRACE_ASSIGN_OR_RETURN(session.job, LoadJob(options_.job_path, options_.variables,
-                                                 used_variables_, options_.reduction));
-  const JobFile& job = session.job;
-  MILLRACE_ASSIGN_OR_RETURN(const std::vector<Model> models,
-                            LoadModels(job, options_.variables, used_variables_));
-  session.model = Join(models);
-  MILLRACE_ASSIGN_OR_RETURN(session.models, MakeTrainedModels(job, models));
-  if (models.size() > 1) session.team = std::make_unique<collectives::ReducerTeam>();
-  MILLRACE_ASSIGN_OR_RETURN(session.train_plan, LoadPlan(job.train_path, session.train_numbers));
-  if (session.train_numbers.batch == 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(job.train_path,
-                     ": the batch sizes of the buckets differ; a training needs "
-                     "one, which its learning rate is for"));
-  }
-  if (!job.eval_path.empty()) {
-    MILLRACE_ASSIGN_OR_RETURN(session.eval_plan, LoadPlan(job.eval_path, session.eval_numbers));
-  }
-  MILLRACE_RETURN_IF_ERROR(pipeline::CheckVariablesUsed(options_.variables, used_variables_));
-  if (options_.resume && job.checkpoint_folder.empty()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(options_.job_path, ": resume needs checkpoint.folder"));
-  }
-  session.state.model_fingerprint = session.model.Fingerprint();
-  session.state.plan_fingerprint = session.train_plan->Fingerprint();
-  session.state.job = job.weights_text;
-  session.state.global_batch = session.train_numbers.batch;
-  const Cores cores = ReadCores();
-  session.cores_source = cores.source;
-  session.cores = SplitCores(cores.usable, communicator_.local_size(), options_.threads,
-                             static_cast<int>(job.job.pipeline_threads()));
-  return absl::OkStatus();
+  MILLRACE_RETURN_IF_ERROR(LoadSessionFiles(options_, communicator_.local_size(), *session_));
+  if (!UsesServers(session_->job.job)) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(options_.job_path, ": ", kServersField,
+                                                 " is for processes that do not go in step"));
 }
 
 // Only rank 0 reads a file of weights, so all ranks begin with the same.
@@ -178,24 +136,19 @@ absl::Status Opener::ShareWeights() {
   return absl::OkStatus();
 }
 
-// Finds the checkpoint to continue from, and checks that new ones can be written before hours of
-// work depend on it. Only rank 0 looks into the folder, so all ranks have one decision, and other
-// hosts need not see the files.
+// Only rank 0 looks into the folder, so all ranks have one decision, and other hosts need not see
+// the files.
 absl::Status Opener::FindCheckpoint() {
-  const JobFile& job = session_->job;
-  if (communicator_.rank() != 0 || job.checkpoint_folder.empty()) return absl::OkStatus();
-  MILLRACE_ASSIGN_OR_RETURN(const std::vector<std::string> paths,
-                            ListCheckpoints(job.checkpoint_folder));
-  if (!options_.resume && !paths.empty()) {
-    return absl::AlreadyExistsError(absl::StrCat(
-        paths[0], ": a checkpoint of this job exists; continue it with --resume, or remove it"));
-  }
-  if (options_.resume) {
-    const Resumption resumption = {
-        options_.job_path, job, session_->model, session_->models, options_.force, options_.warn};
-    MILLRACE_ASSIGN_OR_RETURN(found_, LoadNewest(resumption, paths, slots_));
-  }
-  return CheckWritable(job.checkpoint_folder);
+  if (communicator_.rank() != 0) return absl::OkStatus();
+  const Resumption resumption = {options_.job_path, session_->job,  session_->model,
+                                 session_->models,  options_.force, options_.warn};
+  MILLRACE_ASSIGN_OR_RETURN(found_, FindBeginning(resumption, options_.resume, slots_));
+  if (!found_ || found_->state.workers.empty()) return absl::OkStatus();
+  const std::string reason = absl::StrCat(
+      found_->path, ": the checkpoint is of workers that did not go in step, as ranks do");
+  if (!options_.force) return absl::FailedPreconditionError(reason);
+  Warn(absl::StrCat(reason, ": resuming by force where the last one was"));
+  return absl::OkStatus();
 }
 
 absl::Status Opener::ShareCheckpoint() {
@@ -233,41 +186,6 @@ absl::Status Opener::CheckPlanIsTheCheckpoints() {
       absl::StrCat(difference, ": resuming by force, at step ", state.step, " and the same batch"));
   state.plan_fingerprint = fingerprint;
   state.global_batch = session_->train_numbers.batch;
-  return absl::OkStatus();
-}
-
-absl::Status Opener::OpenPipeline() {
-  Session& session = *session_;
-  MILLRACE_ASSIGN_OR_RETURN(session.context,
-                            OpenContext(session.job.job, session.cores,
-                                        communicator_.rank() == 0 ? options_.warn : nullptr));
-  pipeline::OpenOptions open;
-  open.rank = communicator_.rank();
-  open.world = communicator_.size();
-  open.resume_token = session.state.resume_token;
-  open.resume_file = session.resumed_from;
-  open.force_resume = options_.force;
-  session.quarantine_file = options_.quarantine_file;
-  session.warn = options_.warn;
-  open.quarantine_file = options_.quarantine_file;
-  if (communicator_.rank() == 0) open.index_progress = options_.index_progress;
-  absl::StatusOr<std::unique_ptr<pipeline::Pipeline>> opened =
-      pipeline::Pipeline::Open(*session.train_plan, session.context, open);
-  if (!opened.ok()) return Annotate(opened.status(), session.job.train_path);
-  session.train = *std::move(opened);
-  MILLRACE_RETURN_IF_ERROR(
-      Annotate(CheckPlanFields(session, session.train->schema()), session.job.train_path));
-  const uint64_t data = session.train->data_fingerprint();
-  if (options_.resume && !options_.force && session.state.data_fingerprint != data) {
-    return absl::FailedPreconditionError(
-        absl::StrCat(session.resumed_from, ": the checkpoint is of other data"));
-  }
-  session.state.data_fingerprint = data;
-  absl::StatusOr<StepPlan> steps = PlanSteps(session.job.job, session.train->length());
-  if (!steps.ok()) return Annotate(steps.status(), session.job.train_path);
-  session.steps = *steps;
-  session.job.job.mutable_reduction()->set_accumulate_steps(
-      static_cast<uint32_t>(steps->accumulate));
   return absl::OkStatus();
 }
 

@@ -70,6 +70,14 @@ absl::StatusOr<std::unique_ptr<Session>> OpenSession(const TrainOptions& options
                                                      collectives::Progress& progress,
                                                      const BackendFactory& make_backend);
 
+// The parts of opening that need no other rank, for trainings whose ranks do not go in step.
+// Reads and checks the files of a job, and makes its state, without tensors. `local_ranks` share
+// the cores of this host.
+absl::Status LoadSessionFiles(const TrainOptions& options, int local_ranks, Session& session);
+// Opens the training pipeline for the slice `rank` of `world` behind the state's token, and works
+// out the steps.
+absl::Status OpenTrainPipeline(const TrainOptions& options, int rank, int world, Session& session);
+
 }  // namespace millrace::trainer
 
 #endif  // MILLRACE_TRAINER_LOOP_SESSION_H_

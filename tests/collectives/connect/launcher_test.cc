@@ -189,6 +189,49 @@ INSTANTIATE_TEST_SUITE_P(
               4, 0, "JOB_COMPLETION_INDEX=2, WORLD_SIZE=4"}),
     [](const auto& param) { return param.param.name; });
 
+absl::StatusOr<std::optional<TfCluster>> ClusterOf(const std::string& config) {
+  return ReadTfCluster([&config](std::string_view name) {
+    return name == "TF_CONFIG" ? std::optional(config) : std::nullopt;
+  });
+}
+
+TEST(ReadTfCluster, TheChiefIsTheFirstWorkerAndPsTasksAreServers) {
+  const std::string cluster =
+      R"("cluster":{"chief":["a:1"],"worker":["b:2","c:3"],"ps":["d:4","e:5"]})";
+  const auto task = [&](const std::string& type, int index) {
+    auto found = ClusterOf(
+        absl::StrCat("{", cluster, R"(,"task":{"type":")", type, R"(","index":)", index, "}}"));
+    EXPECT_TRUE(found.ok() && found->has_value()) << found.status();
+    return found.ok() ? (*found).value_or(TfCluster()) : TfCluster();
+  };
+  EXPECT_EQ(task("chief", 0).workers, (std::vector<std::string>{"a:1", "b:2", "c:3"}));
+  EXPECT_EQ(task("chief", 0).servers, (std::vector<std::string>{"d:4", "e:5"}));
+  EXPECT_EQ(task("chief", 0).index, 0);
+  EXPECT_EQ(task("worker", 1).index, 2);
+  EXPECT_FALSE(task("worker", 1).is_server);
+  EXPECT_EQ(task("ps", 1).index, 1);
+  EXPECT_TRUE(task("ps", 1).is_server);
+}
+
+TEST(ReadTfCluster, AClusterWithoutServersIsNone) {
+  for (const char* const config :
+       {"", "{}", R"({"cluster":{"worker":["a:1"]},"task":{"type":"worker","index":0}})",
+        R"({"cluster":{"worker":["a:1"],"ps":[]},"task":{"type":"worker","index":0}})"}) {
+    const auto cluster = ClusterOf(config);
+    ASSERT_TRUE(cluster.ok()) << cluster.status();
+    EXPECT_FALSE(cluster->has_value());
+  }
+}
+
+TEST(ReadTfCluster, OtherTasksAndServersWithoutWorkersAreInvalid) {
+  for (const char* const config :
+       {R"({"cluster":{"worker":["a:1"],"ps":["b:1"]},"task":{"type":"evaluator","index":0}})",
+        R"({"cluster":{"worker":["a:1"],"ps":["b:1"]},"task":{"type":"ps","index":1}})",
+        R"({"cluster":{"ps":["b:1"]},"task":{"type":"ps","index":0}})"}) {
+    EXPECT_TRUE(absl::IsInvalidArgument(ClusterOf(config).status())) << config;
+  }
+}
+
 TEST(DetectLauncher, FlagsWinOverVariablesOfTheSameSize) {
   const absl::StatusOr<Launcher> launcher = Detect(kOpenMpi, {.rank = 1, .size = 4});
   ASSERT_TRUE(launcher.ok()) << launcher.status();

@@ -99,6 +99,13 @@ TEST_F(CheckpointTest, RoundTripKeepsEveryBit) {
   EXPECT_TRUE(loaded->others.empty());
 }
 
+TEST_F(CheckpointTest, PositionsOfWorkersAreKept) {
+  state_.workers = {{7, std::string("\0token", 6)}, {0, ""}, {uint64_t{1} << 60, "t"}};
+  const auto loaded = LoadCheckpoint(Save(7), model_);
+  ASSERT_TRUE(loaded.ok()) << loaded.status();
+  EXPECT_EQ(loaded->state, state_);
+}
+
 TEST_F(CheckpointTest, WithoutANumberOfUpdatesEveryStepWasOne) {
   const std::string path = Save(7);
   auto file = ReadSafetensors(path);

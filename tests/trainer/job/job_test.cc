@@ -95,6 +95,37 @@ TEST(JobTest, FieldsBesideTheFileAreBlamedForWhatTheyCause) {
   EXPECT_TRUE(error("exact: true wire_dtype: \"float16\"", {"exact", "false"}).ok());
 }
 
+TEST(JobTest, FieldsThatDoNotGoWithServersAreRefused) {
+  const auto refused = [](const std::string& fields) {
+    return std::string(Load(absl::StrCat("model: \"m\" train: \"t\" ", fields)).status().message());
+  };
+  const std::string servers = "strategy { parameter_server { servers: 2 ";
+  EXPECT_THAT(refused(servers + "max_staleness: 1 synchronous: true } }"),
+              HasSubstr("strategy.parameter_server.max_staleness does not go with synchronous"));
+  EXPECT_THAT(refused(servers + "backup_workers: 1 } }"),
+              HasSubstr("strategy.parameter_server.backup_workers needs synchronous"));
+  EXPECT_THAT(refused("strategy { parameter_server { servers: 1025 } }"), HasSubstr("over 1024"));
+  for (const char* const field :
+       {"accumulate_steps: 2", "clip_norm: 1", "skip_non_finite: true", "wire_dtype: \"bfloat16\"",
+        "shard_optimizer: true", "stale_steps: 1", "digest_every: 5"}) {
+    EXPECT_THAT(refused(absl::StrCat(servers, "} } reduction { ", field, " }")),
+                HasSubstr("does not go with strategy.parameter_server"));
+  }
+}
+
+TEST(JobTest, ServersOfOneUpdateForAllWorkersChangeNoWeight) {
+  const std::string files = "model: \"m\" train: \"t\" ";
+  const auto plain = Load(files);
+  const auto synchronous =
+      Load(files + "strategy { parameter_server { servers: 3 synchronous: true } }");
+  const auto one = Load(files + "strategy { parameter_server { max_staleness: 3 } }");
+  const auto two = Load(files + "strategy { parameter_server { servers: 2 max_staleness: 3 } }");
+  ASSERT_TRUE(plain.ok() && synchronous.ok() && one.ok() && two.ok());
+  EXPECT_EQ(synchronous->weights_text, plain->weights_text);
+  EXPECT_EQ(one->weights_text, two->weights_text);
+  EXPECT_NE(one->weights_text, plain->weights_text);
+}
+
 TEST(JobTest, CoresAreSplitAmongRanksComputeAndPipeline) {
   const auto split = [](int usable, int ranks, int threads, int pipeline) {
     const CoreSplit cores = SplitCores(usable, ranks, threads, pipeline);
