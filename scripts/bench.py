@@ -16,6 +16,7 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "bench"))
 import rows_augment  # noqa: E402
 import rows_collectives  # noqa: E402
+import rows_optimizer  # noqa: E402
 import rows_pipeline  # noqa: E402
 import rows_python  # noqa: E402
 import rows_readers  # noqa: E402
