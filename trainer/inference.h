@@ -47,7 +47,8 @@ struct EvaluationOutcome {
 // Evaluates the job's model on this rank of `communicator`; every rank calls it. Every sample
 // counts exactly once over all ranks, and padding does not count; the metrics have the bits of
 // those that Train prints with as many ranks. Nothing is written. Blocks until it is done.
-//   INVALID_ARGUMENT     a file is wrong ("FILE:LINE:COLUMN: ..."), the job has no evaluation plan,
+//   INVALID_ARGUMENT     a file is wrong ("FILE:LINE:COLUMN: ..."), the job has several models or
+//                        no evaluation plan,
 //                        the plan lacks a field, the weights do not fit the model (the text names
 //                        the tensors and both shapes), or the ranks' settings differ
 //   NOT_FOUND            a file is missing, there is no checkpoint, or it has no average

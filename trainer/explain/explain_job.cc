@@ -20,6 +20,7 @@
 #include "trainer/job/models.h"
 #include "trainer/loop/plan_file.h"
 #include "trainer/loop/steps.h"
+#include "trainer/model/joint.h"
 #include "trainer/optimizer/optimizer.h"
 #include "trainer/report.h"
 
@@ -29,7 +30,8 @@ namespace {
 // The files of a job.
 struct JobFiles {
   JobFile job;
-  Model model;
+  std::vector<Model> models;
+  Model model;  // the layers of all
   std::optional<pipeline::Plan> train;
   PlanNumbers numbers;  // of the training plan
 };
@@ -38,8 +40,8 @@ absl::StatusOr<JobFiles> Load(const ExplainOptions& options) {
   JobFiles files;
   std::set<std::string> used;
   MILLRACE_ASSIGN_OR_RETURN(files.job, LoadJob(options.job_path, options.variables, used));
-  MILLRACE_ASSIGN_OR_RETURN(files.model,
-                            LoadOnlyModel(options.job_path, files.job, options.variables, used));
+  MILLRACE_ASSIGN_OR_RETURN(files.models, LoadModels(files.job, options.variables, used));
+  files.model = Join(files.models);
   MILLRACE_ASSIGN_OR_RETURN(files.train,
                             LoadPlan(files.job.train_path, options.variables, used, files.numbers));
   if (!files.job.eval_path.empty()) {
@@ -63,12 +65,16 @@ std::string BytesOfFloats(int64_t count) {
   return BytesText(static_cast<double>(count) * sizeof(float));
 }
 
-std::string OptimizerState(const JobFiles& files) {
-  const OptimizerSpec& spec = files.job.job.optimizer();
+std::string OptimizerState(const OptimizerSpec& spec, const Model& model) {
   std::vector<std::string> slots = MakeUpdateRule(spec)->slots();
   if (spec.has_ema()) slots.emplace_back("ema");
-  const int64_t numbers = std::ssize(slots) * files.model.num_parameters();
+  const int64_t numbers = std::ssize(slots) * model.num_parameters();
   return absl::StrCat(BytesOfFloats(numbers), ": ", absl::StrJoin(slots, ", "));
+}
+
+// "generator's " before what is said of one of several models.
+std::string OwnerOf(const ModelFile& file) {
+  return file.role.empty() ? "" : absl::StrCat(file.role, "'s ");
 }
 
 std::string Activations(const JobFiles& files, const ModelCost& cost) {
@@ -86,16 +92,27 @@ std::vector<std::string> Sizes(const JobFiles& files) {
   const ModelCost cost = CostOf(model);
   int64_t buffers = 0;
   for (const Buffer& buffer : model.buffers) buffers += buffer.shape.num_elements();
-  return FormatTable({
+  std::vector<std::pair<std::string, std::string>> rows = {
       {"parameters", absl::StrCat(Grouped(model.num_parameters()), " (",
                                   BytesOfFloats(model.num_parameters()), ")")},
       {"buffers", absl::StrCat(Grouped(buffers), " (", BytesOfFloats(buffers), ")")},
       {"FLOPs", absl::StrCat(WithUnit(static_cast<double>(cost.flops)), " a sample, forward: ",
                              WithUnit(static_cast<double>(cost.flops / 2)), " multiply-adds")},
-      {"optimizer", DescribeOptimizer(files.job.job.optimizer())},
-      {"optimizer state", OptimizerState(files)},
       {"activations", Activations(files, cost)},
-  });
+  };
+  for (size_t i = 0; i < files.models.size(); ++i) {
+    const ModelFile& file = files.job.models[i];
+    rows.emplace_back(OwnerOf(file) + "optimizer", DescribeOptimizer(file.optimizer));
+    rows.emplace_back(OwnerOf(file) + "optimizer state",
+                      OptimizerState(file.optimizer, files.models[i]));
+  }
+  return FormatTable(rows);
+}
+
+// Of several models the first reads the plan; there are no targets in it.
+absl::Status CheckFit(const JobFiles& files, const Schema& schema) {
+  const bool is_only = files.models.size() == 1;
+  return is_only ? CheckFields(files.model, schema) : CheckInputFields(files.models[0], schema);
 }
 
 absl::StatusOr<std::vector<std::string>> DrawRates(const JobFiles& files,
@@ -104,15 +121,19 @@ absl::StatusOr<std::vector<std::string>> DrawRates(const JobFiles& files,
     return absl::InvalidArgumentError("the batch sizes of the buckets differ");
   }
   MILLRACE_ASSIGN_OR_RETURN(const auto training, OpenTraining(files, options));
-  MILLRACE_RETURN_IF_ERROR(CheckFields(files.model, training->schema()));
+  MILLRACE_RETURN_IF_ERROR(CheckFit(files, training->schema()));
   MILLRACE_ASSIGN_OR_RETURN(const StepPlan steps, PlanSteps(files.job.job, training->length()));
-  const Schedule schedule =
-      Schedule::Make(files.job.job.optimizer(), files.numbers.batch * steps.accumulate,
-                     steps.steps_per_epoch, steps.total_steps);
-  std::vector<std::string> lines = PlotRates(schedule, steps.total_steps);
-  lines.insert(lines.begin(),
-               absl::StrCat("learning rate: ", schedule.Describe(), "; ", steps.total_steps,
-                            " steps, ", steps.steps_per_epoch, " an epoch"));
+  std::vector<std::string> lines;
+  for (const ModelFile& file : files.job.models) {
+    const Schedule schedule = Schedule::Make(file.optimizer, files.numbers.batch * steps.accumulate,
+                                             steps.steps_per_epoch, steps.total_steps);
+    lines.push_back(absl::StrCat(OwnerOf(file), "learning rate: ", schedule.Describe(), "; ",
+                                 steps.total_steps, " steps, ", steps.steps_per_epoch,
+                                 " an epoch"));
+    for (std::string& line : PlotRates(schedule, steps.total_steps)) {
+      lines.push_back(std::move(line));
+    }
+  }
   return lines;
 }
 
@@ -129,8 +150,11 @@ std::vector<std::string> Rates(const JobFiles& files, const ExplainOptions& opti
 absl::StatusOr<std::string> ExplainJob(const ExplainOptions& options) {
   MILLRACE_ASSIGN_OR_RETURN(const JobFiles files, Load(options));
   if (options.as_dot) return ModelDot(files.model);
-  std::vector<std::string> lines = {
-      absl::StrCat("job ", options.job_path, ", model ", files.job.model_path), ""};
+  std::vector<std::string> lines = {"job " + options.job_path};
+  for (const ModelFile& file : files.job.models) {
+    lines.push_back(absl::StrCat(OwnerOf(file), "model ", file.path));
+  }
+  lines.emplace_back();
   for (const auto& part : {LayerTable(files.model, OneDnnFusedInto(files.model)), Sizes(files),
                            Rates(files, options)}) {
     lines.insert(lines.end(), part.begin(), part.end());

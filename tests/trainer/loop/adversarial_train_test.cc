@@ -11,6 +11,8 @@
 #include "tests/messages.h"
 #include "tests/trainer/loop/train_fixture.h"
 #include "tests/trainer/model/test_nets.h"
+#include "trainer/explain.h"
+#include "trainer/inference.h"
 #include "trainer/job/job.h"
 #include "trainer/job/models.h"
 #include "trainer/loop/noise.h"
@@ -311,6 +313,22 @@ TEST_F(AdversarialTrainTest, BadJobsAreRefused) {
         absl::StrReplaceAll(kDiscriminator,
                             {{"outputs: 1", "outputs: 2"}, {"sigmoid_cross", "softmax_cross"}}));
   EXPECT_MESSAGE(refused(), absl::StatusCode::kInvalidArgument) << "a softmax";
+}
+
+TEST_F(AdversarialTrainTest, IsExplainedByModelAndHasNoEvaluation) {
+  WriteAdversarialJob("", "", "checkpoints", "optimizer { adam {} }");
+  const auto text = ExplainJob({folder_ / "job.pbtxt", {{"DATA", folder_}}, false, {}});
+  ASSERT_TRUE(text.ok()) << text.status();
+  for (const char* const part :
+       {"\ndiscriminator's model ", "\ngenerator's model ", "\ngenerator's optimizer state ",
+        "adam_m, adam_v\n", "\ndiscriminator's learning rate: "}) {
+    EXPECT_THAT(*text, ::testing::HasSubstr(part));
+  }
+  InferenceOptions options;
+  options.job_path = folder_ / "job.pbtxt";
+  options.variables = {{"DATA", folder_}};
+  EXPECT_MESSAGE(EvaluateJob(options, *collectives::MakeSingle()),
+                 absl::StatusCode::kInvalidArgument);
 }
 
 }  // namespace

@@ -169,8 +169,8 @@ PoolKernels Choose() {
 
 const PoolKernels& PoolKernelsOf(bool is_half) {
   static const PoolKernels kFloat = Choose<float>();
-  static const PoolKernels kHalf = Choose<BFloat>();
-  return is_half ? kHalf : kFloat;
+  static const PoolKernels kHalfFloat = Choose<BFloat>();
+  return is_half ? kHalfFloat : kFloat;
 }
 
 }  // namespace millrace::trainer
