@@ -6,6 +6,7 @@
 
 #include "base/status.h"
 #include "trainer/backend/loss.h"
+#include "trainer/backend/onednn/flush_denormals.h"
 #include "trainer/backend/onednn/guarded.h"
 #include "trainer/backend/onednn/half_copies.h"
 #include "trainer/backend/onednn/threads.h"
@@ -68,22 +69,26 @@ absl::Status OneDnnNetwork::Backward(const GradientReady& ready) {
 absl::StatusOr<StepResult> OneDnnNetwork::DoForward(const StepInput& input) {
   MILLRACE_RETURN_IF_ERROR(CheckStepInput(model_, input));
   omp_set_num_threads(threads_);
+  FlushDenormals::OnThreads(threads_);
+  const FlushDenormals flush;
   step_ = input;
-  for (size_t i = 0; i < input.inputs.size(); ++i) {
-    const ModelInput& field = model_.inputs[i];
-    const ConstTensorView& tensor = input.inputs[i];
-    if (field.dtype == DType::kF32) {
-      values_.SetInput(i, tensor.as<float>());
-    } else {
-      Normalize(field, tensor.as<uint8_t>(), values_.data(field.value));
-    }
-  }
+  for (size_t i = 0; i < input.inputs.size(); ++i) SetInput(i);
   for (const CompiledLayer& layer : layers_) layer.forward.Run(stream_);
   stream_.wait();
   return ComputeLosses(input);
 }
 
-StepResult OneDnnNetwork::ComputeLosses(const StepInput& input) {
+void OneDnnNetwork::SetInput(size_t i) const {
+  const ModelInput& field = model_.inputs[i];
+  const ConstTensorView& tensor = step_.inputs[i];
+  if (field.dtype == DType::kF32) {
+    values_.SetInput(i, tensor.as<float>());
+  } else {
+    Normalize(field, tensor.as<uint8_t>(), values_.data(field.value));
+  }
+}
+
+StepResult OneDnnNetwork::ComputeLosses(const StepInput& input) const {
   StepResult result = ComputeLoss(0, input);
   for (size_t i = 1; i < model_.losses.size(); ++i) {
     result.loss_sum += ComputeLoss(i, input).loss_sum;
@@ -92,7 +97,7 @@ StepResult OneDnnNetwork::ComputeLosses(const StepInput& input) {
 }
 
 // The first loss that reads a value writes the value's gradient, others add to it.
-StepResult OneDnnNetwork::ComputeLoss(size_t i, const StepInput& input) {
+StepResult OneDnnNetwork::ComputeLoss(size_t i, const StepInput& input) const {
   const Loss& loss = model_.losses[i];
   const std::vector<float> output = FloatsOf(values_.data(loss.input));
   const auto compute = [&](std::span<float> gradient) {
@@ -110,26 +115,58 @@ StepResult OneDnnNetwork::ComputeLoss(size_t i, const StepInput& input) {
   return result;
 }
 
+// Values share memory, so the layers run again. The gradients of the losses are made again, too.
 std::string OneDnnNetwork::FirstNonFinite() const {
-  for (size_t i = 0; i < model_.values.size(); ++i) {
-    const std::vector<float> values = FloatsOf(values_.data(static_cast<int>(i)));
-    if (!std::ranges::all_of(values, [](float v) { return std::isfinite(v); })) {
-      return model_.values[i].name;
-    }
+  const auto found = Guarded([&]() -> absl::StatusOr<std::string> { return FindNonFinite(); });
+  return found.ok() ? *found : "";
+}
+
+std::string OneDnnNetwork::FindNonFinite() const {
+  dnnl::stream stream = stream_;
+  const auto is_finite = [&](int value) {
+    return std::ranges::all_of(FloatsOf(values_.data(value)),
+                               [](float v) { return std::isfinite(v); });
+  };
+  for (size_t i = 0; i < step_.inputs.size(); ++i) SetInput(i);
+  for (const ModelInput& input : model_.inputs) {
+    if (!is_finite(input.value)) return model_.values[input.value].name;
   }
+  for (size_t i = 0; i < layers_.size(); ++i) {
+    layers_[i].forward.Run(stream);
+    stream.wait();
+    const int output = model_.layers[i].output;
+    if (!is_finite(output)) return model_.values[output].name;
+  }
+  ComputeLosses(step_);
   return "";
 }
 
+std::vector<std::string> OneDnnNetwork::LayersWithReferenceCode() const {
+  std::vector<std::string> names;
+  const auto is_reference = [](const std::string& code) { return code.starts_with("ref"); };
+  for (size_t i = 0; i < layers_.size(); ++i) {
+    for (const OperationList* list :
+         {&layers_[i].forward, &layers_[i].gradients, &layers_[i].data}) {
+      if (std::ranges::any_of(list->codes(), is_reference)) names.push_back(model_.layers[i].name);
+    }
+  }
+  return names;
+}
+
+// What `ready` does keeps its denormal numbers.
 absl::Status OneDnnNetwork::DoBackward(const GradientReady& ready) {
+  const auto run = [&](const OperationList& operations) {
+    const FlushDenormals flush;
+    operations.Run(stream_);
+    stream_.wait();
+  };
   for (size_t i = layers_.size(); i-- > 0;) {
     const Layer& layer = model_.layers[i];
-    layers_[i].gradients.Run(stream_);
-    stream_.wait();
+    run(layers_[i].gradients);
     if (layer.bias >= 0) MILLRACE_RETURN_IF_ERROR(ready(layer.bias));
     if (layer.weights >= 0) MILLRACE_RETURN_IF_ERROR(ready(layer.weights));
-    layers_[i].data.Run(stream_);
+    run(layers_[i].data);
   }
-  stream_.wait();
   return absl::OkStatus();
 }
 

@@ -25,11 +25,16 @@ class OneDnnNetwork final : public Network {
   const TensorSet& statistics() const override { return statistics_; }
   std::string FirstNonFinite() const override;
 
+  // The layers whose primitives have only the library's reference code, which is slow: "conv1".
+  std::vector<std::string> LayersWithReferenceCode() const;
+
  private:
   absl::StatusOr<StepResult> DoForward(const StepInput& input);
   absl::Status DoBackward(const GradientReady& ready);
-  StepResult ComputeLosses(const StepInput& input);
-  StepResult ComputeLoss(size_t i, const StepInput& input);
+  void SetInput(size_t i) const;
+  std::string FindNonFinite() const;
+  StepResult ComputeLosses(const StepInput& input) const;
+  StepResult ComputeLoss(size_t i, const StepInput& input) const;
 
   const Model& model_;
   const bool is_training_;
