@@ -84,7 +84,8 @@ class Network {
   virtual std::span<const float> input_gradient(size_t i) const = 0;
 
   // The name of the first layer whose result in the last Forward has values that are infinite or
-  // NaN, to explain a loss that is; empty: there is none.
+  // NaN, to explain a loss that is; empty: there is none. The step's inputs must still be there,
+  // and the weights be the same.
   virtual std::string FirstNonFinite() const = 0;
 };
 

@@ -66,7 +66,7 @@ const memory& LayerCompiler::source(size_t slot) const {
 const memory& LayerCompiler::output() const { return parts_.values.data(layer_.output); }
 
 const memory& LayerCompiler::output_gradient() const {
-  return parts_.values.gradient(layer_.output);
+  return parts_.values.gradient(ResultOfNorm());
 }
 
 memory LayerCompiler::source_gradient(size_t slot) { return GradientOf(index_, slot); }
@@ -99,7 +99,7 @@ memory LayerCompiler::GradientOf(size_t i, size_t slot) {
   const memory& gradient = parts_.values.gradient(value);
   if (!gradient || parts_.values.WritesFirst(i, slot)) return gradient;
   if (parts_.values.more_gradient(value)) return parts_.values.more_gradient(value);
-  terms_.emplace_back(NewMemory(gradient.get_desc()), gradient);
+  terms_.emplace_back(parts_.values.term(i, slot), gradient);
   return terms_.back().first;
 }
 

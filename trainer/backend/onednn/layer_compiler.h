@@ -113,7 +113,7 @@ class LayerCompiler {
  private:
   // The memory for the gradient of input `slot` of layer `i`.
   dnnl::memory GradientOf(size_t i, size_t slot);
-  // The value behind the layers that this batch norm does.
+  // The value behind the layers that a batch norm does; of other layers, their output.
   int ResultOfNorm() const;
   const Model& model() const { return parts_.tensors.model; }
 

@@ -6,6 +6,7 @@
 
 #include "base/status.h"
 #include "trainer/backend/loss.h"
+#include "trainer/backend/onednn/flush_denormals.h"
 #include "trainer/backend/onednn/guarded.h"
 #include "trainer/backend/onednn/half_copies.h"
 #include "trainer/backend/onednn/threads.h"
@@ -71,20 +72,24 @@ absl::Status OneDnnNetwork::Backward(const GradientReady& ready) {
 absl::StatusOr<StepResult> OneDnnNetwork::DoForward(const StepInput& input) {
   MILLRACE_RETURN_IF_ERROR(CheckStepInput(model_, input, use_));
   omp_set_num_threads(threads_);
+  FlushDenormals::OnThreads(threads_);
+  const FlushDenormals flush;
   step_ = input;
-  for (size_t i = 0; i < input.inputs.size(); ++i) {
-    const ModelInput& field = model_.inputs[i];
-    const ConstTensorView& tensor = input.inputs[i];
-    if (field.dtype == DType::kF32) {
-      values_.SetInput(i, tensor.as<float>());
-    } else {
-      Normalize(field, tensor.as<uint8_t>(), values_.data(field.value));
-    }
-  }
+  for (size_t i = 0; i < input.inputs.size(); ++i) SetInput(i);
   for (const CompiledLayer& layer : layers_) layer.forward.Run(stream_);
   stream_.wait();
   ReadOutputs();
   return ComputeLosses(input);
+}
+
+void OneDnnNetwork::SetInput(size_t i) const {
+  const ModelInput& field = model_.inputs[i];
+  const ConstTensorView& tensor = step_.inputs[i];
+  if (field.dtype == DType::kF32) {
+    values_.SetInput(i, tensor.as<float>());
+  } else {
+    Normalize(field, tensor.as<uint8_t>(), values_.data(field.value));
+  }
 }
 
 void OneDnnNetwork::ReadOutputs() {
@@ -133,27 +138,58 @@ void OneDnnNetwork::EndBackward() {
   }
 }
 
+// Values share memory, so the layers run again.
 std::string OneDnnNetwork::FirstNonFinite() const {
-  for (size_t i = 0; i < model_.values.size(); ++i) {
-    const std::vector<float> values = FloatsOf(values_.data(static_cast<int>(i)));
-    if (!std::ranges::all_of(values, [](float v) { return std::isfinite(v); })) {
-      return model_.values[i].name;
-    }
+  const auto found = Guarded([&]() -> absl::StatusOr<std::string> { return FindNonFinite(); });
+  return found.ok() ? *found : "";
+}
+
+std::string OneDnnNetwork::FindNonFinite() const {
+  dnnl::stream stream = stream_;
+  const auto is_finite = [&](int value) {
+    return std::ranges::all_of(FloatsOf(values_.data(value)),
+                               [](float v) { return std::isfinite(v); });
+  };
+  for (size_t i = 0; i < step_.inputs.size(); ++i) SetInput(i);
+  for (const ModelInput& input : model_.inputs) {
+    if (!is_finite(input.value)) return model_.values[input.value].name;
+  }
+  for (size_t i = 0; i < layers_.size(); ++i) {
+    layers_[i].forward.Run(stream);
+    stream.wait();
+    const int output = model_.layers[i].output;
+    if (!is_finite(output)) return model_.values[output].name;
   }
   return "";
 }
 
+std::vector<std::string> OneDnnNetwork::LayersWithReferenceCode() const {
+  std::vector<std::string> names;
+  const auto is_reference = [](const std::string& code) { return code.starts_with("ref"); };
+  for (size_t i = 0; i < layers_.size(); ++i) {
+    for (const OperationList* list :
+         {&layers_[i].forward, &layers_[i].gradients, &layers_[i].data}) {
+      if (std::ranges::any_of(list->codes(), is_reference)) names.push_back(model_.layers[i].name);
+    }
+  }
+  return names;
+}
+
+// What `ready` does keeps its denormal numbers.
 absl::Status OneDnnNetwork::DoBackward(const GradientReady& ready) {
+  const auto run = [&](const OperationList& operations) {
+    const FlushDenormals flush;
+    operations.Run(stream_);
+    stream_.wait();
+  };
   BeginBackward();
   for (size_t i = layers_.size(); i-- > 0;) {
     const Layer& layer = model_.layers[i];
-    if (ready || UsesOwnGradients(layer.kind)) layers_[i].gradients.Run(stream_);
-    stream_.wait();
+    if (ready || UsesOwnGradients(layer.kind)) run(layers_[i].gradients);
     if (ready && layer.bias >= 0) MILLRACE_RETURN_IF_ERROR(ready(layer.bias));
     if (ready && layer.weights >= 0) MILLRACE_RETURN_IF_ERROR(ready(layer.weights));
-    layers_[i].data.Run(stream_);
+    run(layers_[i].data);
   }
-  stream_.wait();
   EndBackward();
   return absl::OkStatus();
 }

@@ -28,9 +28,14 @@ class OneDnnNetwork final : public Network {
   std::span<const float> input_gradient(size_t i) const override { return input_gradients_[i]; }
   std::string FirstNonFinite() const override;
 
+  // The layers whose primitives have only the library's reference code, which is slow: "conv1".
+  std::vector<std::string> LayersWithReferenceCode() const;
+
  private:
   absl::StatusOr<StepResult> DoForward(const StepInput& input);
   absl::Status DoBackward(const GradientReady& ready);
+  void SetInput(size_t i) const;
+  std::string FindNonFinite() const;
   StepResult ComputeLosses(const StepInput& input);
   StepResult ComputeLoss(size_t i, const StepInput& input);
   void ReadOutputs();

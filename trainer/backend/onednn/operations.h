@@ -3,6 +3,7 @@
 
 #include <dnnl.hpp>
 #include <functional>
+#include <string>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -15,6 +16,9 @@ class OperationList {
   using Arguments = std::unordered_map<int, dnnl::memory>;
 
   void Add(dnnl::primitive primitive, Arguments arguments) {
+    const char* code = nullptr;
+    dnnl_primitive_desc_query(primitive.get_primitive_desc(), dnnl_query_impl_info_str, 0, &code);
+    if (code != nullptr) codes_.emplace_back(code);
     operations_.emplace_back([primitive = std::move(primitive), arguments = std::move(arguments)](
                                  dnnl::stream& stream) { primitive.execute(stream, arguments); });
   }
@@ -28,9 +32,12 @@ class OperationList {
   void Run(dnnl::stream& stream) const {
     for (const auto& operation : operations_) operation(stream);
   }
+  // The library's name of the code of each primitive ("brgconv:avx512_core").
+  const std::vector<std::string>& codes() const { return codes_; }
 
  private:
   std::vector<std::function<void(dnnl::stream&)>> operations_;
+  std::vector<std::string> codes_;
 };
 
 // The operations of one layer.

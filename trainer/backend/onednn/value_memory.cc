@@ -39,6 +39,12 @@ ValueMemory::ValueMemory(const Model& model, int64_t rows, NetworkUse use,
   for (size_t value = 0; is_training && value < model.values.size(); ++value) {
     AddMoreGradient(static_cast<int>(value));
   }
+  for (size_t i = 0; is_training && i < model.layers.size(); ++i) AddTerms(i);
+  for (size_t i = 0; i < model.layers.size(); ++i) UseForward(i, is_training);
+  UseLosses(is_training);
+  for (size_t i = 0; is_training && i < model.layers.size(); ++i) UseBackward(i);
+  if (use == NetworkUse::kInputGradients) UseAfterwards();
+  Place();
 }
 
 memory::desc ValueMemory::DescOf(int value, memory::data_type type) const {
@@ -60,11 +66,11 @@ memory::data_type ValueMemory::TypeOf(int value) const {
 void ValueMemory::AddInput(const ModelInput& input, NetworkUse use) {
   const memory::desc desc = DescOf(input.value, type_);
   const bool is_in_batch = input.dtype == DType::kF32 && type_ == kF32;
-  data_[input.value] = is_in_batch ? memory(desc, engine_, nullptr) : memory(desc, engine_);
+  data_[input.value] = is_in_batch ? memory(desc, engine_, nullptr) : NewBuffer(desc);
   input_views_.emplace_back();
   if (is_in_batch) input_views_.back().push_back(data_[input.value]);
   if (use == NetworkUse::kInputGradients && input.dtype == DType::kF32) {
-    gradients_[input.value] = memory(desc, engine_);
+    gradients_[input.value] = NewBuffer(desc);
   }
 }
 
@@ -85,18 +91,21 @@ void ValueMemory::AddOutput(size_t i, bool is_training) {
     return;
   }
   data = is_view ? View(data_[source], DescOf(layer.output, type_))
-                 : memory(DescOf(layer.output, TypeOf(layer.output)), engine_);
+                 : NewBuffer(DescOf(layer.output, TypeOf(layer.output)));
   if (!is_training) return;
   const memory::desc desc = DescOf(layer.output, type_);
   const bool shares_gradient = is_view && wiring_.readers(source).size() == 1 && gradients_[source];
-  gradient = shares_gradient ? View(gradients_[source], desc) : memory(desc, engine_);
+  gradient = shares_gradient ? View(gradients_[source], desc) : NewBuffer(desc);
   ShareGradientOfSum(layer);
 }
 
-// The gradient of a sum is that of each of its terms, where nothing else reads the term.
+// The gradient of a sum is that of each of its terms, where nothing else reads the term, and no
+// batch norm puts its mask over it.
 void ValueMemory::ShareGradientOfSum(const Layer& sum) {
   if (sum.kind != LayerKind::kAdd) return;
   for (const int term : sum.inputs) {
+    const int maker = wiring_.maker(term);
+    if (maker >= 0 && fusion_.host(maker) >= 0) continue;
     if (wiring_.readers(term).size() == 1 && gradients_[term]) {
       gradients_[term] = gradients_[sum.output];
     }
@@ -126,7 +135,7 @@ void ValueMemory::AddMoreGradient(int value) {
     more_gradients_[value] = gradients_[model_.layers[reader.layer].output];
     return;
   }
-  more_gradients_[value] = memory(gradients_[value].get_desc(), engine_);
+  more_gradients_[value] = NewBuffer(gradients_[value].get_desc());
 }
 
 bool ValueMemory::MayWorkInPlace(size_t i) const {
@@ -179,6 +188,10 @@ bool ValueMemory::WritesFirst(size_t i, size_t slot) const {
 
 memory ValueMemory::View(const memory& whole, const memory::desc& desc) {
   memory view(desc, engine_, whole.get_data_handle());
+  if (const auto found = buffer_of_.find(whole.get()); found != buffer_of_.end()) {
+    buffer_of_[view.get()] = found->second;
+    placed_.emplace_back(view, found->second);
+  }
   for (std::vector<memory>& views : input_views_) {
     const bool is_input =
         std::ranges::any_of(views, [&](const memory& input) { return input.get() == whole.get(); });
@@ -187,10 +200,10 @@ memory ValueMemory::View(const memory& whole, const memory::desc& desc) {
   return view;
 }
 
-void ValueMemory::SetInput(size_t i, std::span<const float> batch) {
+void ValueMemory::SetInput(size_t i, std::span<const float> batch) const {
   if (type_ == kHalf) return CopyFloats(batch, data_[model_.inputs[i].value]);
   // oneDNN takes no const pointers; no primitive writes to an input.
-  for (memory& view : input_views_[i]) view.set_data_handle(const_cast<float*>(batch.data()));
+  for (const memory& view : input_views_[i]) view.set_data_handle(const_cast<float*>(batch.data()));
 }
 
 std::span<float> ValueMemory::Floats(const memory& memory) {

@@ -2,10 +2,14 @@
 #define MILLRACE_TRAINER_BACKEND_ONEDNN_VALUE_MEMORY_H_
 
 #include <dnnl.hpp>
+#include <map>
+#include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "trainer/backend/backend.h"
+#include "trainer/backend/onednn/arena.h"
 #include "trainer/backend/onednn/fusion.h"
 #include "trainer/model/model.h"
 
@@ -16,7 +20,8 @@ inline constexpr auto kHalf = dnnl::memory::data_type::bf16;
 
 // The memory of a network's values and of their gradients: NHWC, or [rows, values]. A ReLU works in
 // place where nothing else needs its input, so do layers that a batch norm does, and a reshaped
-// value shares the bytes of the one it is made of. May throw dnnl::error.
+// value shares the bytes of the one it is made of. All lie in one arena, in which those share bytes
+// that no pass needs at the same time. May throw dnnl::error.
 class ValueMemory {
  public:
   // `model` outlives it. Gradients are made for training only, those of inputs if `use` says so.
@@ -28,14 +33,17 @@ class ValueMemory {
   const dnnl::memory& gradient(int value) const { return gradients_[value]; }
   // A second term of the gradient, which the batch norm behind the value adds; may be empty.
   const dnnl::memory& more_gradient(int value) const { return more_gradients_[value]; }
+  // The memory for a term of a gradient that is added to those of other readers; may be empty.
+  dnnl::memory term(size_t layer, size_t slot) const;
   const Fusion& fusion() const { return fusion_; }
+  const ArenaPlan& plan() const { return plan_; }
   dnnl::memory::data_type type() const { return type_; }  // of what is between layers
 
   // The memory with another description, sharing its bytes.
   dnnl::memory View(const dnnl::memory& memory, const dnnl::memory::desc& desc);
 
   // Input `i` of the model, of float32, becomes the batch. Other inputs have memory of their own.
-  void SetInput(size_t i, std::span<const float> batch);
+  void SetInput(size_t i, std::span<const float> batch) const;
 
   // True if layer `i` is to apply the ReLU that alone reads its result.
   bool HasFusedRelu(size_t i) const;
@@ -56,6 +64,14 @@ class ValueMemory {
   using Reader = Wiring::Reader;
 
   bool MayWorkInPlace(size_t i) const;
+  dnnl::memory NewBuffer(const dnnl::memory::desc& desc);
+  void AddTerms(size_t i);
+  void Use(const dnnl::memory& memory, int64_t time);
+  void UseForward(size_t i, bool is_training);
+  void UseBackward(size_t i);
+  void UseLosses(bool is_training);
+  void UseAfterwards();
+  void Place();
   void AddInput(const ModelInput& input, NetworkUse use);
   void AddOutput(size_t i, bool is_training);
   void AddMoreGradient(int value);
@@ -71,10 +87,17 @@ class ValueMemory {
   const dnnl::engine engine_;
   const Wiring wiring_;
   const Fusion fusion_;
-  std::vector<bool> is_in_place_;             // by layer
-  std::vector<dnnl::memory> data_;            // by value
-  std::vector<dnnl::memory> gradients_;       // by value
-  std::vector<dnnl::memory> more_gradients_;  // by value
+  std::vector<bool> is_in_place_;                            // by layer
+  std::vector<dnnl::memory> data_;                           // by value
+  std::vector<dnnl::memory> gradients_;                      // by value
+  std::vector<dnnl::memory> more_gradients_;                 // by value
+  std::map<std::pair<size_t, size_t>, dnnl::memory> terms_;  // by layer and slot
+  std::vector<BufferLife> buffers_;
+  // Memories in the arena, with their buffers.
+  std::vector<std::pair<dnnl::memory, size_t>> placed_;
+  std::map<dnnl_memory_t, size_t> buffer_of_;
+  ArenaPlan plan_;
+  std::unique_ptr<void, FreeMemory> arena_;
   // By input of the model: all that point at the batch.
   std::vector<std::vector<dnnl::memory>> input_views_;
 };

@@ -1,0 +1,42 @@
+#ifndef MILLRACE_TRAINER_BACKEND_ONEDNN_ARENA_H_
+#define MILLRACE_TRAINER_BACKEND_ONEDNN_ARENA_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+namespace millrace::trainer {
+
+// A buffer, and the times from its first use to its last.
+struct BufferLife {
+  size_t bytes = 0;
+  int64_t first = INT64_MAX;
+  int64_t last = INT64_MIN;
+
+  void Extend(int64_t time);
+  bool Meets(const BufferLife& other) const { return first <= other.last && other.first <= last; }
+};
+
+// Places of buffers in one piece of memory, so that those which live at a time do not overlap.
+struct ArenaPlan {
+  std::vector<size_t> offsets;  // of each buffer, multiples of kArenaAlignment
+  size_t bytes = 0;             // of all
+  size_t live_bytes = 0;        // the most that live at a time: no plan needs less
+};
+
+inline constexpr size_t kArenaAlignment = 4096;
+
+// Places large buffers first, each where it leaves the least room.
+ArenaPlan PlanArena(const std::vector<BufferLife>& buffers);
+
+struct FreeMemory {
+  void operator()(void* memory) const;
+};
+
+// Memory for a plan, in large pages where the system has them. May throw std::bad_alloc.
+std::unique_ptr<void, FreeMemory> AllocateArena(size_t bytes);
+
+}  // namespace millrace::trainer
+
+#endif  // MILLRACE_TRAINER_BACKEND_ONEDNN_ARENA_H_
