@@ -42,7 +42,7 @@ TEST(FusedIntoTest, IsWhatTheNetworkDoes) {
   for (const char* const name : {"lenet", "resnet18"}) {
     const Model model = Written(name);
     const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
-    const ValueMemory memory(model, 1, /*is_training=*/true, BackendOptions(1), engine);
+    const ValueMemory memory(model, 1, NetworkUse::kTraining, BackendOptions(1), engine);
     const std::vector<int> hosts = OneDnnFusedInto(model);
     EXPECT_GT(std::ranges::count_if(hosts, [](int host) { return host >= 0; }), 2);
     for (size_t i = 0; i < hosts.size(); ++i) {
