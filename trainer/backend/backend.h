@@ -21,8 +21,8 @@ namespace millrace::trainer {
 // The input of one step of one rank. All fields borrow.
 struct StepInput {
   std::vector<ConstTensorView> inputs;  // for each input of the model: [rows, ...shape]
-  // For each loss; Loss::Accepts says which. Empty in a prediction, which computes no losses. One of a
-  // given gradient is not read.
+  // For each loss; Loss::Accepts says which. Empty in a prediction, which computes no losses. One
+  // of a given gradient is not read.
   std::vector<ConstTensorView> targets;
   std::span<const uint8_t> valid;  // one byte per row; 0: padding, which counts for nothing
   int64_t global_valid_rows = 0;   // over all ranks: the divisor of the loss

@@ -25,6 +25,8 @@ void CheckOthers(const Job& job, FieldChecks& checks) {
                  "an adversarial job waits for its sums");
   checks.Require(!job.reduction().skip_non_finite(), {{"reduction"}, {"skip_non_finite"}},
                  "an adversarial job skips no step");
+  checks.Require(!job.strategy().has_parameter_server(), {{"strategy"}, {"parameter_server"}},
+                 "the ranks of an adversarial job go in step");
 }
 
 }  // namespace

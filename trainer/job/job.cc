@@ -70,6 +70,7 @@ std::optional<BadField> CheckJob(const Job& job) {
   checks.Require(checkpoint.keep_best() == 0 || !job.eval().empty(),
                  {{"checkpoint"}, {"keep_best"}}, "it needs eval");
   if (checks.first()) return checks.first();
+  if (auto bad = CheckAdversarial(job)) return bad;
   const std::optional<BadField> bad = CheckReduction(job.reduction());
   return bad ? bad : CheckServers(job);
 }
@@ -182,7 +183,6 @@ absl::StatusOr<JobFile> LoadJob(const std::string& path, const pipeline::Variabl
   auto parsed = pipeline::LoadTextProto(path, variables, &file.job, &used);
   if (!parsed.ok()) return parsed.status();
   if (const auto bad = CheckOptimizer(file.job.optimizer())) return ErrorAt(*parsed, *bad);
-  if (const auto bad = CheckAdversarial(file.job)) return ErrorAt(*parsed, *bad);
   const std::optional<BadField> own = CheckJob(file.job);
   for (const FieldValue& field : reduction) {
     MILLRACE_RETURN_IF_ERROR(SetField(field, *file.job.mutable_reduction()));

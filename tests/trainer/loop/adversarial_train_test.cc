@@ -296,6 +296,14 @@ TEST_F(AdversarialTrainTest, BadJobsAreRefused) {
   EXPECT_MESSAGE(refused(), absl::StatusCode::kInvalidArgument);
   WriteAdversarialJob("reduction { stale_steps: 1 }");
   EXPECT_MESSAGE(refused(), absl::StatusCode::kInvalidArgument);
+  WriteAdversarialJob("strategy { parameter_server {} }");
+  EXPECT_MESSAGE(refused(), absl::StatusCode::kInvalidArgument);
+  WriteAdversarialJob("");
+  adjust_ = [](TrainOptions& options, const collectives::Communicator&) {
+    options.reduction = {{"stale_steps", "2"}};
+  };
+  EXPECT_MESSAGE(refused(), absl::StatusCode::kInvalidArgument);
+  adjust_ = nullptr;
   WriteAdversarialJob("", "flip_probability: 1.5");
   EXPECT_MESSAGE(refused(), absl::StatusCode::kInvalidArgument);
   WriteAdversarialJob("", "", "checkpoints", "optimizer { base_lr: -1 }");
