@@ -64,6 +64,7 @@ void ExpectSameTensors(const TensorFile& a, const TensorFile& b) {
   }
 }
 
+// S-TRAIN-8.
 TEST_F(TrainOnServersTest, SynchronousTrainingHasTheBitsOfRanksThatGoInStep) {
   for (const int workers : {1, 2, 3}) {
     RemoveCheckpoints();
