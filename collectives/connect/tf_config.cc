@@ -1,8 +1,8 @@
 // TF_CONFIG, as TensorFlow's multi-worker strategies read it:
 //   {"cluster": {"chief": ["a:1"], "worker": ["b:1", "c:1"]},
 //    "task": {"type": "worker", "index": 0}}
-// The chief is rank 0, workers follow by index. Evaluators train nothing; parameter servers do where
-// a program has them.
+// The chief is rank 0, workers follow by index. Evaluators train nothing; parameter servers do
+// where a program has them.
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <vector>

@@ -24,8 +24,8 @@ inline bool UsesServers(const Job& job) { return job.strategy().has_parameter_se
 //   INVALID_ARGUMENT  there is no such field, or the value is not of its type
 absl::Status SetServers(std::span<const FieldValue> fields, Job& job);
 
-// The first field of a job, as the user wrote it, that is out of range or does not go with parameter
-// servers; nullopt: none.
+// The first field of a job, as the user wrote it, that is out of range or does not go with
+// parameter servers; nullopt: none.
 std::optional<BadField> CheckServers(const Job& job);
 
 // All but max_staleness, which depends on the number of workers.
