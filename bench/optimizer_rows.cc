@@ -155,8 +155,9 @@ absl::Status Measure(const std::string& optimizer, int threads, int turns) {
   trainer::Slots slots = trainer::MakeSlots(job.optimizer(), model);
   Limit limit(static_cast<size_t>(model.num_parameters()), slots.size(), job.optimizer().has_lars(),
               threads);
-  MILLRACE_ASSIGN_OR_RETURN(const auto strategy, trainer::MakeStrategy(*communicator, model, job,
-                                                                       std::move(slots), options));
+  MILLRACE_ASSIGN_OR_RETURN(const auto strategy,
+                            trainer::MakeStrategy(*communicator, model, job.reduction(),
+                                                  job.optimizer(), std::move(slots), options));
   TensorSet weights = trainer::MakeInitialWeights(model, 1);
   std::vector<double> updates;
   std::vector<double> limits;

@@ -134,6 +134,10 @@ int TrainJob(const Flags& flags) {
   options.report = [&display](const absl::Status& status) { display.Failure(status); };
   // A job that cannot be read is an error of all ranks.
   if (trainer::UsesParameterServers(options).value_or(false)) {
+    if (flags.replicas > 1) {
+      return FailUsage(absl::InvalidArgumentError(
+          "--replicas goes with no parameter_server: its workers are processes"));
+    }
     return TrainOnServers(flags, options, watch);
   }
   absl::StatusOr<collectives::Launch> launch = ConnectAll(flags, watch);

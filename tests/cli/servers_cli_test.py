@@ -9,7 +9,7 @@ import sys
 import tempfile
 import unittest
 
-from cli_testutil import BIN, SOURCE, convert_slice
+from cli_testutil import BIN, SOURCE, convert_slice, millrace
 from ranks_testutil import PEER_LOST, Rank
 
 sys.path.insert(0, str(SOURCE / "tests"))
@@ -157,6 +157,12 @@ class ServersTest(unittest.TestCase):
                             "--servers", "2", "--synchronous") for rank in range(4)]
         self.check_ends(ranks, 0)
         self.assertIn("staleness   0:       40", ranks[0].output())
+
+    def test_replicas_are_refused(self):
+        job, _ = self.job("replicas")
+        done = millrace("train", job, "--replicas", 2)
+        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertIn("--replicas goes with no parameter_server", done.stderr)
 
     def test_a_worker_of_another_job_is_refused(self):
         job, _ = self.job("one", epochs=50)

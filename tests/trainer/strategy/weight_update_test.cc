@@ -45,9 +45,9 @@ absl::Status UpdateSome(collectives::Communicator& communicator, const std::stri
   FillDefaults(*job.mutable_reduction());
   StrategyOptions options;
   options.compute_threads = threads;
-  MILLRACE_ASSIGN_OR_RETURN(
-      const auto strategy,
-      MakeStrategy(communicator, model, job, MakeSlots(job.optimizer(), model), options));
+  MILLRACE_ASSIGN_OR_RETURN(const auto strategy,
+                            MakeStrategy(communicator, model, job.reduction(), job.optimizer(),
+                                         MakeSlots(job.optimizer(), model), options));
   TensorSet weights = MakeInitialWeights(model, 5);
   for (int n = 0; n < kUpdates; ++n) {
     strategy->SetRows(1);

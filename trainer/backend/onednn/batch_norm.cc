@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "base/half.h"
-#include "trainer/backend/onednn/threads.h"
+#include "trainer/compute/threads.h"
 
 namespace millrace::trainer {
 

@@ -5,7 +5,7 @@
 #include <xmmintrin.h>
 #endif
 
-#include "trainer/backend/onednn/threads.h"
+#include "trainer/compute/threads.h"
 
 namespace millrace::trainer {
 

@@ -3,7 +3,7 @@
 
 #include "trainer/backend/onednn/layer_compiler.h"
 #include "trainer/backend/onednn/pool_kernels.h"
-#include "trainer/backend/onednn/threads.h"
+#include "trainer/compute/threads.h"
 
 namespace millrace::trainer {
 

@@ -9,7 +9,7 @@
 #include "trainer/backend/onednn/flush_denormals.h"
 #include "trainer/backend/onednn/guarded.h"
 #include "trainer/backend/onednn/half_copies.h"
-#include "trainer/backend/onednn/threads.h"
+#include "trainer/compute/threads.h"
 
 namespace millrace::trainer {
 namespace {
