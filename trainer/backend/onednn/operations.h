@@ -29,6 +29,8 @@ class OperationList {
       kernel();
     });
   }
+  // Keeps memory of which an argument is a part.
+  void Keep(dnnl::memory memory) { kept_.push_back(std::move(memory)); }
   void Run(dnnl::stream& stream) const {
     for (const auto& operation : operations_) operation(stream);
   }
@@ -38,6 +40,7 @@ class OperationList {
  private:
   std::vector<std::function<void(dnnl::stream&)>> operations_;
   std::vector<std::string> codes_;
+  std::vector<dnnl::memory> kept_;
 };
 
 // The operations of one layer.

@@ -99,20 +99,36 @@ void AddPixelGradients(LayerCompiler& compiler) {
       {{DNNL_ARG_SRC, gradient}, {DNNL_ARG_WEIGHTS, source}, {DNNL_ARG_DST, made}});
 }
 
+// Scratch memory for a primitive. oneDNN 2.6's code for AVX2 writes a few bytes behind what it asks
+// for where the filters are no multiple of 8.
+memory ScratchOf(LayerCompiler& compiler, const memory::desc& wanted, OperationList& list) {
+  constexpr int64_t kRoomBehind = 4096;
+  const auto bytes = static_cast<int64_t>(wanted.get_size()) + kRoomBehind;
+  const memory room = compiler.NewMemory({{bytes}, memory::data_type::u8, memory::format_tag::a});
+  list.Keep(room);
+  return {wanted, compiler.engine(), room.get_data_handle()};
+}
+
 void AddWeightGradients(LayerCompiler& compiler, const ConvolutionTensors& tensors,
                         const dnnl::convolution_forward::primitive_desc& forward) {
   const Layer& layer = compiler.layer();
   const Sizes sizes(layer.window());
+  dnnl::primitive_attr attributes;
+  attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
   const dnnl::convolution_backward_weights::primitive_desc gradient(
       {kDirect, compiler.source().get_desc(), AnyLayout(tensors.weights.get_desc()),
        BiasDesc(tensors.bias), compiler.output().get_desc(), sizes.stride, sizes.dilation,
        sizes.begin, sizes.end},
-      compiler.engine(), forward);
+      attributes, compiler.engine(), forward);
   const memory plain = compiler.ParameterGradient(layer.weights, tensors.weights_dims);
   const memory made = compiler.Target(plain, gradient.diff_weights_desc());
   OperationList::Arguments arguments = {{DNNL_ARG_SRC, compiler.source()},
                                         {DNNL_ARG_DIFF_DST, compiler.output_gradient()},
                                         {DNNL_ARG_DIFF_WEIGHTS, made}};
+  const memory::desc scratch = gradient.scratchpad_desc();
+  if (scratch.get_size() > 0) {
+    arguments.emplace(DNNL_ARG_SCRATCHPAD, ScratchOf(compiler, scratch, compiler.out.gradients));
+  }
   if (tensors.bias) {
     arguments.emplace(DNNL_ARG_DIFF_BIAS,
                       compiler.ParameterGradient(layer.bias, tensors.bias_dims));
