@@ -54,10 +54,10 @@ TEST(ArenaTest, ResNet50NeedsLittleMoreThanWhatLivesAtATime) {
   ASSERT_TRUE(text.ok()) << text.status();
   const Model model = MakeModel(*text);
   const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
-  const ArenaPlan training = ValueMemory(model, 16, true, 1, engine).plan();
+  const ArenaPlan training = ValueMemory(model, 16, NetworkUse::kTraining, 1, engine).plan();
   EXPECT_LE(static_cast<double>(training.bytes), 1.15 * static_cast<double>(training.live_bytes));
   EXPECT_LT(training.bytes, size_t{1600} << 20);
-  const ArenaPlan evaluation = ValueMemory(model, 16, false, 1, engine).plan();
+  const ArenaPlan evaluation = ValueMemory(model, 16, NetworkUse::kEvaluation, 1, engine).plan();
   EXPECT_LT(evaluation.bytes, training.bytes / 6);
 }
 

@@ -17,7 +17,7 @@ std::vector<std::string> ReferenceLayers(const Model& model, Precision precision
   BackendOptions options(1);
   options.precision = precision;
   const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
-  return OneDnnNetwork({model, weights, buffers, spans}, 4, options, engine)
+  return OneDnnNetwork({model, weights, buffers, spans}, 4, NetworkUse::kTraining, options, engine)
       .LayersWithReferenceCode();
 }
 
