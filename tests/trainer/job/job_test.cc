@@ -101,9 +101,9 @@ TEST(JobTest, FieldsThatDoNotGoWithServersAreRefused) {
   };
   const std::string servers = "strategy { parameter_server { servers: 2 ";
   EXPECT_THAT(refused(servers + "max_staleness: 1 synchronous: true } }"),
-              HasSubstr("strategy.parameter_server.max_staleness does not go with synchronous"));
+              HasSubstr(":1:64: strategy.parameter_server.max_staleness: it does not go with"));
   EXPECT_THAT(refused(servers + "backup_workers: 1 } }"),
-              HasSubstr("strategy.parameter_server.backup_workers needs synchronous"));
+              HasSubstr("strategy.parameter_server.backup_workers: it needs synchronous"));
   EXPECT_THAT(refused("strategy { parameter_server { servers: 1025 } }"), HasSubstr("over 1024"));
   for (const char* const field :
        {"accumulate_steps: 2", "clip_norm: 1", "skip_non_finite: true", "wire_dtype: \"bfloat16\"",
