@@ -100,9 +100,8 @@ TEST(JobTest, FieldsThatDoNotGoWithServersAreRefused) {
     return std::string(Load(absl::StrCat("model: \"m\" train: \"t\" ", fields)).status().message());
   };
   const std::string servers = "strategy { parameter_server { servers: 2 ";
-  EXPECT_THAT(
-      refused(servers + "max_staleness: 1 synchronous: true } }"),
-      HasSubstr("strategy.parameter_server.max_staleness: it does not go with synchronous"));
+  EXPECT_THAT(refused(servers + "max_staleness: 1 synchronous: true } }"),
+              HasSubstr(":1:64: strategy.parameter_server.max_staleness: it does not go with"));
   EXPECT_THAT(refused(servers + "backup_workers: 1 } }"),
               HasSubstr("strategy.parameter_server.backup_workers: it needs synchronous"));
   EXPECT_THAT(refused("strategy { parameter_server { servers: 1025 } }"), HasSubstr("over 1024"));
