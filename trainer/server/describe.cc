@@ -51,7 +51,7 @@ std::vector<std::string> DescribeServers(const Session& session, const TrainOpti
       {"cores", absl::StrCat(cores.usable, " usable (", session.cores_source, "), ", cores.compute,
                              " compute, ", cores.pipeline, " pipeline")},
       {"processor", absl::StrCat(CpuModel(), ", ", WidestIsa())},
-      {"backend", absl::StrCat(session.main().backend->Describe(), ", float32")},
+      {"backend", session.main().backend->Describe()},
       {"model", absl::StrFormat("%s, %d parameters, fingerprint %016x", session.job.model_path,
                                 session.model.num_parameters(), session.state.model_fingerprint)},
       {"batch", absl::StrCat(session.state.global_batch, " of all workers")},
