@@ -8,6 +8,13 @@
 // compiled for the instructions of one processor or another. Only kernels include this.
 
 #define MILLRACE_INLINE inline __attribute__((always_inline))
+// Before a loop whose rounds touch different elements, though pointers may be equal. clang looks
+// for itself.
+#if defined(__clang__)
+#define MILLRACE_INDEPENDENT
+#else
+#define MILLRACE_INDEPENDENT _Pragma("GCC ivdep")
+#endif
 #if defined(__x86_64__)
 #define MILLRACE_KERNELS_X86 1
 #define MILLRACE_KERNEL_AVX2 __attribute__((target("avx2")))

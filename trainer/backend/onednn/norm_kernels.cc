@@ -72,16 +72,17 @@ template <typename T, int64_t kPixels, Mask kMask, bool kMore, bool kKeeps>
 MILLRACE_INLINE void AddSums(int64_t begin, const NormWork& work) {
   const int64_t channels = work.channels;
   const T* const __restrict x = static_cast<const T*>(work.x) + begin;
-  const T* const result = static_cast<const T*>(work.result) + begin;
+  const T* const result =
+      kMask == Mask::kResult ? static_cast<const T*>(work.result) + begin : nullptr;
   const T* const dy = static_cast<const T*>(work.dy) + begin;
-  const T* const more_dy = static_cast<const T*>(work.more_dy) + begin;
-  T* const dz = static_cast<T*>(work.dz) + begin;
+  const T* const more_dy = kMore ? static_cast<const T*>(work.more_dy) + begin : nullptr;
+  T* const dz = kKeeps ? static_cast<T*>(work.dz) + begin : nullptr;
   const float* const __restrict scale = work.scale;
   const float* const __restrict shift = work.shift;
   const float* const __restrict origin = work.origin;
   float* const __restrict sums = work.sums;
   float* const __restrict products = work.products;
-#pragma GCC ivdep
+  MILLRACE_INDEPENDENT
   for (int64_t c = 0; c < channels; ++c) {
     float sum = 0;
     float product = 0;
@@ -145,7 +146,7 @@ MILLRACE_INLINE void CombineAs(const NormWork& work) {
     const T* const __restrict x = static_cast<const T*>(work.x) + pixel * channels;
     const T* const dy = static_cast<const T*>(work.dy) + pixel * channels;
     T* const dx = static_cast<T*>(work.dx) + pixel * channels;
-#pragma GCC ivdep
+    MILLRACE_INDEPENDENT
     for (int64_t c = 0; c < channels; ++c) {
       const float value = Load(x + c);
       float gradient = Load(dy + c);
