@@ -130,7 +130,7 @@ class TrainingExamplesTest(unittest.TestCase):
             self.assertRegex(name, "^(adam_[mv]/)?(generator|discriminator)/")
             self.assertNotEqual(first[name], last[name], name)
 
-        refused = subprocess.run([PROGRAM, "explain", EXAMPLES / "cosmogan/job.pbtxt"],
+        refused = subprocess.run([PROGRAM, "eval", EXAMPLES / "cosmogan/job.pbtxt"],
                                  capture_output=True, text=True, timeout=300)
         self.assertEqual(refused.returncode, 1)
         self.assertIn("the job has two models", refused.stderr)
