@@ -71,10 +71,8 @@ void WeightUpdate::OnThreads(
 }
 
 void WeightUpdate::Magnitudes::Add(const Magnitudes& other) {
-  for (int i = 0; i < 2; ++i) {
-    largest[i] = std::max(largest[i], other.largest[i]);
-    for (int k = 0; k < 2; ++k) squares[i][k] += other.squares[i][k];
-  }
+  for (int i = 0; i < 2; ++i) largest[i] = std::max(largest[i], other.largest[i]);
+  for (int i = 0; i < 4; ++i) squares[i] += other.squares[i];
 }
 
 void WeightUpdate::FindOwn(collectives::GradientReducer& sums, TensorSet& weights,
@@ -88,7 +86,7 @@ void WeightUpdate::FindOwn(collectives::GradientReducer& sums, TensorSet& weight
     for (int k = 0; k < 2; ++k) {
       if (!wanted[i][k]) continue;
       const double largest = LargestAndSquares(values[k].subspan(from, to - from), guesses_[i][k],
-                                               weights[i].size(), part.squares[k]);
+                                               weights[i].size(), &part.squares[2 * k]);
       part.largest[k] = std::max(part.largest[k], largest);
     }
   };
@@ -122,10 +120,10 @@ absl::Status WeightUpdate::ShareSquares(std::span<Magnitudes> found) const {
   if (communicator_ == nullptr) return absl::OkStatus();
   std::vector<double> squares;
   for (const Magnitudes& of : found) {
-    squares.insert(squares.end(), of.squares[0], of.squares[0] + 4);
+    squares.insert(squares.end(), std::begin(of.squares), std::end(of.squares));
   }
   MILLRACE_RETURN_IF_ERROR(SumOverRanks(*communicator_, std::span<double>(squares)));
-  for (size_t i = 0; i < found.size(); ++i) std::copy_n(&squares[4 * i], 4, found[i].squares[0]);
+  for (size_t i = 0; i < found.size(); ++i) std::copy_n(&squares[4 * i], 4, found[i].squares);
   return absl::OkStatus();
 }
 
@@ -149,14 +147,14 @@ absl::Status WeightUpdate::FindNorms(collectives::GradientReducer& sums, int64_t
       const double largest = found[i].largest[k];
       wanted[i][k] = wanted[i][k] && !SameRounding(largest, guesses_[i][k], weights[i].size());
       guesses_[i][k] = largest;
-      if (wanted[i][k]) std::ranges::fill(found[i].squares[k], 0.0);
+      if (wanted[i][k]) std::fill_n(&found[i].squares[2 * k], 2, 0.0);
     }
   }
   FindOwn(sums, weights, wanted, found);
   MILLRACE_RETURN_IF_ERROR(ShareSquares(found));
   std::vector<ParameterNorms> norms(count);
   for (size_t i = 0; i < count; ++i) {
-    norms[i] = {NormOf(found[i].squares[0]), NormOf(found[i].squares[1])};
+    norms[i] = {NormOf(&found[i].squares[0]), NormOf(&found[i].squares[2])};
   }
   optimizer_.SetNorms(std::move(norms));
   return absl::OkStatus();

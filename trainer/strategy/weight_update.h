@@ -67,7 +67,7 @@ class WeightUpdate {
   using Wanted = std::array<bool, 2>;
   struct Magnitudes {
     double largest[2] = {};
-    double squares[2][2] = {};  // as AddSquares
+    double squares[4] = {};  // two each, as AddSquares
 
     void Add(const Magnitudes& other);
   };
