@@ -2,7 +2,7 @@
 #include <cstddef>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
+#include <sstream>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -50,12 +50,14 @@ bool HasJobField(std::string_view text) {
 }  // namespace
 
 // Text that does not parse is a job's too, if it looks like one: the error is to be that of a job.
+// Text that cannot be read is none: the reader of plans tells why.
 bool IsJobFile(const std::string& path) {
   std::error_code error;
   if (!std::filesystem::is_regular_file(path, error)) return false;
   std::ifstream file(path);
-  const std::string text((std::istreambuf_iterator<char>(file)), {});
-  return HasJobField(text);
+  std::ostringstream text;
+  text << file.rdbuf();  // which throws nothing
+  return HasJobField(text.str());
 }
 
 }  // namespace millrace::trainer
