@@ -218,7 +218,7 @@ class LimitsTest(unittest.TestCase):
                 shutil.rmtree(self.folder / "checkpoints", ignore_errors=True)
                 done = limited(*args, limits=[(resource.RLIMIT_AS, megabytes * MIB)], env=env)
                 self.assertIn(done.returncode, (0, 1, 127), (args, megabytes, done.stderr))
-                said = done.stderr.count("millrace: error: ")
+                said = "millrace: error: " in done.stderr  # several of several files
                 self.assertEqual(said, done.returncode == 1, (args, megabytes, done.stderr))
 
     @unittest.skipIf(has_sanitizer(), "sanitizers have more data than the limit")
