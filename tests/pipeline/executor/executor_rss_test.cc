@@ -141,7 +141,9 @@ class ExecutorRssTest : public testing::TestWithParam<std::string> {};
 TEST_P(ExecutorRssTest, PeakRssKeepsThePromise) {
   if (kSanitized) GTEST_SKIP() << "a sanitizer's own memory counts as ours";
   std::string output;
-  EXPECT_TRUE(RunInOwnProcess(absl::StrCat("ExecutorRssProbe.DISABLED_", GetParam()), "", output))
+  // malloc gives large blocks back at once, so that what it keeps for later does not count.
+  EXPECT_TRUE(RunInOwnProcess(absl::StrCat("ExecutorRssProbe.DISABLED_", GetParam()),
+                              "GLIBC_TUNABLES=glibc.malloc.mmap_threshold=1048576", output))
       << output;
   EXPECT_THAT(output, testing::HasSubstr(kMeasured));
 }
