@@ -414,7 +414,7 @@ class RoundTripTest(unittest.TestCase):
                     text = file.read()
                 if not re.search(r"^stage \{", text, re.M):
                     continue  # a job or a model of the trainer
-                variables = {name: value for name, value in (("DATA", "/data"),
+                variables = {name: value for name, value in (("DATA", "/data"), ("EVAL_DATA", "/data"),
                                                              ("VOCAB", words.name))
                              if "${" + name in text}
                 with self.subTest(path):

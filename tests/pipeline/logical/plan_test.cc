@@ -456,7 +456,7 @@ TEST(PlanTest, AllExamplePlansAreFine) {
     const auto has = [&](std::string_view part) { return text.find(part) != text.npos; };
     // Jobs and models have no stages; a vocabulary is a file that must be there.
     if (!has("stage {") || has("${VOCAB}")) continue;
-    Variables variables = {{"DATA", "/data"}};
+    Variables variables = {{has("${EVAL_DATA}") ? "EVAL_DATA" : "DATA", "/data"}};
     if (has("${BATCH:")) variables["BATCH"] = "32";
     const auto plan = Plan::FromFile(entry.path(), variables);
     ASSERT_TRUE(plan.ok()) << plan.status();
