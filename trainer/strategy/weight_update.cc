@@ -4,6 +4,7 @@
 #include <iterator>
 
 #include "base/status.h"
+#include "trainer/compute/keep_denormals.h"
 #include "trainer/compute/threads.h"
 #include "trainer/optimizer/square_sum.h"
 #include "trainer/ranks/agree.h"
@@ -55,6 +56,7 @@ void WeightUpdate::OnThreads(
   int64_t elements = 0;
   for (const BucketPieces& bucket : buckets) elements += bucket.elements;
   RunOnThreads(ThreadsFor(elements, threads_), [&](int thread, int of) {
+    const KeepDenormals keep;
     for (const BucketPieces& bucket : buckets) {
       if (thread == 0) enter(bucket.bucket);
       const auto [begin, end] = PartOf(bucket.elements, thread, of);

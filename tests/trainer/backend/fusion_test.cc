@@ -6,6 +6,7 @@
 #include <cmath>
 #include <string>
 
+#include "absl/strings/str_cat.h"
 #include "tests/trainer/model/test_nets.h"
 
 namespace millrace::trainer {
@@ -104,6 +105,36 @@ TEST(FusionTest, FusedLayersComputeWhatTheLayersDo) {
     EXPECT_NEAR(actual.evaluated.loss_sum, expected.evaluated.loss_sum, 1e-4);
     ExpectClose(actual.gradients, expected.gradients, 1e-4);
     ExpectClose(actual.statistics, expected.statistics, 1e-5);
+  }
+}
+
+// A product that a fused sum adds, a batch norm's result that two of them add, and one that several
+// losses read.
+TEST(FusionTest, OtherReadersOfABatchNormGetAllOfTheirGradients) {
+  for (const char* const layers :
+       {R"(layer { name: "s" input: "in" convolution { filters: 8 kernel: 1 } }
+           layer { input: "in" convolution { filters: 8 kernel: 3 padding: 1 } }
+           layer { name: "n" batch_norm {} } layer { input: ["n", "s"] add {} }
+           layer { fully_connected { outputs: 3 } } layer { softmax_cross_entropy {} })",
+        R"(layer { input: "in" convolution { filters: 8 kernel: 1 } }
+           layer { name: "v" batch_norm {} }
+           layer { input: "in" convolution { filters: 8 kernel: 1 } }
+           layer { name: "b1" batch_norm {} } layer { name: "a1" input: ["b1", "v"] add {} }
+           layer { input: "in" convolution { filters: 8 kernel: 1 } }
+           layer { name: "b2" batch_norm {} } layer { name: "a2" input: ["b2", "v"] add {} }
+           layer { input: ["a1", "a2"] concat {} }
+           layer { fully_connected { outputs: 3 } } layer { softmax_cross_entropy {} })",
+        R"(layer { fully_connected { outputs: 3 } } layer { name: "r" batch_norm {} }
+           layer { softmax_cross_entropy {} }
+           layer { input: "r" softmax_cross_entropy { label_smoothing: 0.2 } })"}) {
+    SCOPED_TRACE(layers);
+    const Model model =
+        MakeModel(absl::StrCat(R"(layer { name: "in" input_layer { shape: [8, 8, 8] } })", layers));
+    const Samples samples(model, 6, 1, 4);
+    const Outcome expected = RunStep(model, samples, Unfused());
+    const Outcome actual = RunStep(model, samples, 2);
+    EXPECT_NEAR(actual.evaluated.loss_sum, expected.evaluated.loss_sum, 1e-4);
+    ExpectClose(actual.gradients, expected.gradients, 1e-4);
   }
 }
 

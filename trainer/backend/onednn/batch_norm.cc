@@ -9,7 +9,7 @@
 namespace millrace::trainer {
 
 // Some pixels of one row.
-struct BatchNorm::Piece {
+struct NormPasses::Piece {
   int64_t begin = 0;  // pixel of the tensor
   int64_t pixels = 0;
   bool is_valid = false;
@@ -83,7 +83,7 @@ int64_t NormShape::num_values() const {
   return pixels * static_cast<int64_t>(valid.size() - std::ranges::count(valid, 0));
 }
 
-std::vector<BatchNorm::Piece> BatchNorm::PiecesOf(const NormShape& shape) {
+std::vector<NormPasses::Piece> NormPasses::PiecesOf(const NormShape& shape) {
   std::vector<Piece> pieces;
   for (size_t row = 0; row < shape.valid.size(); ++row) {
     const int64_t first = static_cast<int64_t>(row) * shape.pixels;
@@ -95,7 +95,7 @@ std::vector<BatchNorm::Piece> BatchNorm::PiecesOf(const NormShape& shape) {
   return pieces;
 }
 
-void BatchNorm::MeasureMoments(const NormShape& shape, const NormWork& work, Moments& moments) {
+void NormPasses::MeasureMoments(const NormShape& shape, const NormWork& work, Moments& moments) {
   const int64_t channels = shape.channels;
   const std::vector<Piece> pieces = PiecesOf(shape);
   const auto count = static_cast<int64_t>(pieces.size());
@@ -127,7 +127,7 @@ void BatchNorm::MeasureMoments(const NormShape& shape, const NormWork& work, Mom
   }
 }
 
-void BatchNorm::Apply(const NormShape& shape, const NormWork& work) {
+void NormPasses::Apply(const NormShape& shape, const NormWork& work) {
   const int64_t pixels = static_cast<int64_t>(shape.valid.size()) * shape.pixels;
   const NormKernels& kernels = NormKernelsOf(shape.is_half);
   RunOnThreads(shape.threads, [&](int thread, int of) {
@@ -136,8 +136,8 @@ void BatchNorm::Apply(const NormShape& shape, const NormWork& work) {
   });
 }
 
-void BatchNorm::SumGradients(const NormShape& shape, const NormWork& work,
-                             std::span<const double> mean, GradientSums& sums) {
+void NormPasses::SumGradients(const NormShape& shape, const NormWork& work,
+                              std::span<const double> mean, GradientSums& sums) {
   const int64_t channels = shape.channels;
   const std::vector<Piece> pieces = PiecesOf(shape);
   const auto count = static_cast<int64_t>(pieces.size());
@@ -166,7 +166,7 @@ void BatchNorm::SumGradients(const NormShape& shape, const NormWork& work,
   for (int64_t c = 0; c < channels; ++c) sums.dz_x[c] -= sums.dz[c] * (mean[c] - origin[c]);
 }
 
-void BatchNorm::Combine(const NormShape& shape, const NormWork& work) {
+void NormPasses::Combine(const NormShape& shape, const NormWork& work) {
   const std::vector<Piece> pieces = PiecesOf(shape);
   const NormKernels& kernels = NormKernelsOf(shape.is_half);
   RunOnThreads(shape.threads, [&](int thread, int of) {

@@ -37,9 +37,9 @@ struct GradientSums {
   std::vector<double> dz_x;
 };
 
-// Runs the kernels on whole tensors; `work` names these, and its pixels are ignored. Memory for the
-// pieces' sums is kept from call to call.
-class BatchNorm {
+// The kernels' passes over whole tensors; `work` names these, and its pixels are ignored. Memory
+// for the pieces' sums is kept from call to call.
+class NormPasses {
  public:
   void MeasureMoments(const NormShape& shape, const NormWork& work, Moments& moments);
   // NormKernels::apply on all rows.

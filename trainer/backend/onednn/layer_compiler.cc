@@ -87,7 +87,9 @@ const memory& LayerCompiler::more_gradient() const {
 
 memory LayerCompiler::addend_gradient() {
   const int value = fused().addend;
-  if (fused().add < 0 || parts_.values.more_gradient(value)) return {};
+  if (fused().add < 0) return {};
+  const memory& more = parts_.values.more_gradient(value);
+  if (more && more.get() == output_gradient().get()) return {};
   const memory& gradient = parts_.values.gradient(value);
   if (!gradient || gradient.get() == output_gradient().get()) return {};
   const std::vector<int>& inputs = model().layers[fused().add].inputs;

@@ -16,7 +16,7 @@ struct BatchNormLayer {
   const StepInput* step = nullptr;
   std::span<const float> weights;
   std::span<const float> bias;
-  BatchNorm norm;
+  NormPasses norm;
   NormWork work;  // of the forward pass; x is known only when the layer runs
   std::vector<float> scale;
   std::vector<float> shift;
@@ -51,7 +51,7 @@ void BatchNormLayer::Normalize(const Values& mean, const Values& variance) {
   }
   work.scale = scale.data();
   work.shift = shift.data();
-  BatchNorm::Apply(Batch(), work);
+  NormPasses::Apply(Batch(), work);
 }
 
 void BatchNormLayer::GradientsOfParameters() {
@@ -92,7 +92,7 @@ void BatchNormLayer::GradientOfInput(void* dx) const {
   combine.b = b;
   combine.k = k;
   combine.dx = dx;
-  BatchNorm::Combine(batch, combine);
+  NormPasses::Combine(batch, combine);
 }
 
 // The running variance follows the unbiased one, as PyTorch's does.

@@ -129,7 +129,8 @@ bool ValueMemory::IsOfNorm(int value) const {
 void ValueMemory::AddMoreGradient(int value) {
   const std::vector<Reader>& readers = wiring_.readers(value);
   if (readers.size() != 2 || readers[0].layer == readers[1].layer || !IsOfNorm(value)) return;
-  if (!fuses_) return;
+  const bool is_of_losses = readers[0].layer >= model_.layers.size();  // which give their sum
+  if (!fuses_ || is_of_losses) return;
   for (const Reader& reader : readers) {
     if (reader.layer >= model_.layers.size() || fusion_.host(reader.layer) < 0) continue;
     more_gradients_[value] = gradients_[model_.layers[reader.layer].output];
@@ -149,7 +150,7 @@ bool ValueMemory::HasFusedRelu(size_t i) const {
   const LayerKind kind = model_.layers[i].kind;
   if (kind != LayerKind::kConvolution && kind != LayerKind::kFullyConnected) return false;
   const int reader = wiring_.only_reader(model_.layers[i].output);
-  return reader >= 0 && is_in_place_[reader];
+  return reader >= 0 && model_.layers[reader].kind == LayerKind::kRelu && is_in_place_[reader];
 }
 
 bool ValueMemory::IsFused(size_t i) const {
