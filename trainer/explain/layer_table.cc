@@ -59,7 +59,7 @@ std::vector<Line> LinesOf(const Model& model, const std::vector<int>& fused_into
   std::vector<Line> by_value(model.values.size());
   for (const ModelInput& input : model.inputs) {
     const Value& value = model.values[input.value];
-    by_value[input.value] = {value.name, "input", input.field,     value.shape.ToString(),
+    by_value[input.value] = {value.name, "input", input.field,     "", value.shape.ToString(),
                              "",         "",      BytesCell(value)};
   }
   for (size_t i = 0; i < model.layers.size(); ++i) {

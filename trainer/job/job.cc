@@ -116,6 +116,7 @@ Job WhatWeightsDependOn(Job job) {
   job.clear_pipeline_threads();
   job.clear_memory_budget_mib();
   if (job.strategy().has_mirrored()) job.clear_strategy();
+  if (job.precision() == "float32") job.clear_precision();
   // Sums stop being late this many steps before the last one.
   bool needs_end = NeedsEnd(job.optimizer()) || job.reduction().stale_steps() > 0;
   if (job.has_adversarial()) {

@@ -2,6 +2,7 @@
 
 #include <google/protobuf/text_format.h>
 
+#include <algorithm>
 #include <string_view>
 #include <utility>
 
@@ -34,6 +35,11 @@ void RefuseReduction(const Reduction& reduction, FieldChecks& checks) {
 }  // namespace
 
 absl::Status SetServers(std::span<const FieldValue> fields, Job& job) {
+  const auto asks_for_servers = [](const FieldValue& field) { return field.name == "servers"; };
+  if (!fields.empty() && !UsesServers(job) && std::ranges::none_of(fields, asks_for_servers)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        kServersField, ".", fields[0].name, ": the job has no servers; give their number too"));
+  }
   for (const FieldValue& field : fields) {
     google::protobuf::TextFormat::Parser parser;
     SilentErrors silent;

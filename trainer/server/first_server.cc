@@ -91,6 +91,7 @@ absl::Status FirstServer::OnHello(int client, const wire::Hello& hello) {
 
 absl::Status FirstServer::Welcome(int client) {
   Peer& peer = peers_[client];
+  peer.heard = Clock::now();
   MILLRACE_ASSIGN_OR_RETURN(peer.life, ledger().Join(peer.index));
   wire::Header header = OfKind(wire::WELCOME);
   header.set_life(peer.life);

@@ -41,7 +41,8 @@ Attempt Refused(const Greeting& greeting, const wire::Header& header) {
 
 Attempt AwaitWelcome(const Greeting& greeting, std::unique_ptr<MessageConnection> connection,
                      Clock::time_point deadline) {
-  while (Clock::now() < deadline && !IsStopped(greeting.options)) {
+  bool is_in = false;  // true: the server, which knows who is missing, keeps the time
+  while ((is_in || Clock::now() < deadline) && !IsStopped(greeting.options)) {
     const auto message = connection->Receive(kAnswer);
     if (!message.ok()) return {std::nullopt, message.status()};
     auto header = Unpack(*message);
@@ -50,6 +51,7 @@ Attempt AwaitWelcome(const Greeting& greeting, std::unique_ptr<MessageConnection
       return {Greeted{std::move(connection), *std::move(header)}, absl::OkStatus()};
     }
     if (header->has_error()) return Refused(greeting, *header);
+    is_in = is_in || header->kind() == wire::ALIVE;
   }
   return {std::nullopt, absl::DeadlineExceededError("the chief has not begun the training")};
 }
@@ -63,7 +65,9 @@ Attempt Try(const Greeting& greeting, Clock::time_point deadline) {
   wire::Header header = OfKind(wire::HELLO);
   *header.mutable_hello() = greeting.hello;
   header.mutable_hello()->set_protocol(kServerProtocol);
-  (*connection)->set_limits({kMaxHeaderBytes, greeting.payload_bytes});
+  const bool is_chief = !greeting.hello.is_server() && greeting.hello.index() == 0;
+  (*connection)
+      ->set_limits({HeaderLimit(is_chief, greeting.cluster.workers), greeting.payload_bytes});
   const absl::Status sent = (*connection)->Send(header.SerializeAsString(), "", kAnswer);
   if (!sent.ok()) return {std::nullopt, sent};
   return AwaitWelcome(greeting, *std::move(connection), deadline);

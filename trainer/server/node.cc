@@ -105,7 +105,7 @@ ServerNode::Peer& ServerNode::Admit(int client, bool is_server, int index) {
   // The chief brings all tensors, the others weights at most.
   const bool brings_all = !is_server && index == 0;
   const uint64_t payload = brings_all ? shard_.all_bytes() : shard_.weight_bytes();
-  server_->Admit(client, {kMaxHeaderBytes, is_server ? 0 : payload});
+  server_->Admit(client, {HeaderLimit(brings_all, cluster_.workers), is_server ? 0 : payload});
   Peer& peer = peers_[client];
   peer = {is_server, index, 0, Clock::now()};
   return peer;

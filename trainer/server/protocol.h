@@ -32,6 +32,11 @@ inline std::chrono::nanoseconds SilenceLimit(std::chrono::milliseconds stall_abo
 }
 // A token of a pipeline is the largest part of a header.
 inline constexpr uint64_t kMaxHeaderBytes = uint64_t{40} << 20;
+// The limit of the headers between a server and the chief, which hold the tokens of all workers, or
+// another process.
+inline uint64_t HeaderLimit(bool is_chief, int workers) {
+  return kMaxHeaderBytes * static_cast<uint64_t>(is_chief ? workers : 1);
+}
 
 collectives::Message Pack(const wire::Header& header, std::string payload = {});
 // DATA_LOSS: the bytes are no header.

@@ -72,7 +72,7 @@ absl::StatusOr<TrainOutcome> Run(const TrainParts& parts, const TrainOptions& op
     return absl::InvalidArgumentError(
         absl::StrCat(options.job_path, ": the job has no ", kServersField));
   }
-  if (options.replicas > 0) {
+  if (options.replicas > 1) {
     return absl::InvalidArgumentError(absl::StrCat("replicas do not go with ", kServersField));
   }
   if (!options.timeline_file.empty()) {

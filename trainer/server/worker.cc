@@ -143,9 +143,23 @@ absl::StatusOr<wire::Progress> Worker::Next() {
   return links_.AwaitVersion(0, session_.main().weights);  // the others may have come on
 }
 
+// The first batch may take long: a shuffle buffer is filled. Later ones may not, so that a read
+// that hangs is noticed.
+absl::StatusOr<std::optional<pipeline::Batch>> Worker::ReadBatch() {
+  while (!has_read_) {
+    auto first = session_.train->NextFor(kAliveEvery);
+    if (first) {
+      has_read_ = true;
+      return *std::move(first);
+    }
+    MILLRACE_RETURN_IF_ERROR(links_.SayAlive());
+  }
+  return session_.train->Next();
+}
+
 absl::StatusOr<pipeline::Batch> Worker::NextBatch() {
   const auto begin = std::chrono::steady_clock::now();
-  absl::StatusOr<std::optional<pipeline::Batch>> batch = session_.train->Next();
+  absl::StatusOr<std::optional<pipeline::Batch>> batch = ReadBatch();
   const std::chrono::duration<double> waited = std::chrono::steady_clock::now() - begin;
   if (chief_) chief_->NoteWait(waited.count());
   absl::Status status = batch.status();

@@ -39,6 +39,7 @@ class Worker {
   absl::StatusOr<wire::Progress> Next();
   // Makes the gradient of the next batch, and brings it.
   absl::StatusOr<wire::Progress> Step();
+  absl::StatusOr<std::optional<pipeline::Batch>> ReadBatch();
   absl::StatusOr<pipeline::Batch> NextBatch();
   absl::StatusOr<wire::Report> Compute(const pipeline::Batch& batch);
   absl::StatusOr<TrainOutcome> End(const wire::Progress& progress);
@@ -52,6 +53,7 @@ class Worker {
   ServerLinks links_;
   TensorSet gradient_;
   std::unique_ptr<Chief> chief_;  // on the chief
+  bool has_read_ = false;         // true after the first batch
   uint64_t batches_ = 0;          // done, of this worker
   uint64_t all_batches_ = 0;      // of each worker
   bool has_asked_ = false;        // true if the chief has asked the servers to stop

@@ -3,6 +3,7 @@
 #include <fnmatch.h>
 
 #include <algorithm>
+#include <cmath>
 #include <string_view>
 #include <utility>
 
@@ -117,9 +118,17 @@ absl::Status TakeWeights(const std::string& path, TensorFile file, const Model& 
   Taker taker(std::move(file), model, except);
   taker.Take(weights, buffers);
   const std::string mistakes = taker.Mistakes();
-  if (mistakes.empty()) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat(path, ": its weights do not fit the model: ", mistakes));
+  if (!mistakes.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, ": its weights do not fit the model: ", mistakes));
+  }
+  for (const TensorRef& tensor : WithOurNames(model, weights, buffers)) {
+    if (!std::ranges::all_of(tensor.data, [](float v) { return std::isfinite(v); })) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(path, ": a value of '", tensor.name, "' is not finite"));
+    }
+  }
+  return absl::OkStatus();
 }
 
 TorchTensors WithTorchNames(const Model& model, const TensorSet& weights,

@@ -16,7 +16,7 @@ namespace millrace::trainer {
 // [...], of either name) keep their values in `weights` and `buffers`. Slots of an optimizer in a
 // checkpoint, and PyTorch's num_batches_tracked, are passed over.
 //   INVALID_ARGUMENT  tensors are missing, have other shapes, or belong to no layer; the text names
-//                     the first ten of each kind
+//                     the first ten of each kind; or a value is not finite
 absl::Status TakeWeights(const std::string& path, TensorFile file, const Model& model,
                          const std::vector<std::string>& except, TensorSet& weights,
                          TensorSet& buffers);
