@@ -8,6 +8,7 @@
   - installed headers include no protobuf, MPI or oneDNN header;
   - header guards are MILLRACE_PATH_H_;
   - no library prints or ends the process;
+  - no class has the name of a message of its namespace: the linker would take either for both;
   - no source file is longer than 800 lines;
   - no line of a source, CMake or shell file is longer than 100 columns, comments included, which
     clang-format leaves as they are.
@@ -39,6 +40,10 @@ MAY_END = {"pipeline/batch/found_tensor.cc"}
 PRINTS_OR_ENDS = re.compile(
     r"(?<![\w.>])(v?f?printf|f?puts|f?putc|putchar|perror|abort|exit|_exit|_Exit|quick_exit)\s*\("
     r"|std::(cout|cerr|clog|terminate)\b")
+PACKAGE = re.compile(r"^package ([\w.]+);", re.M)
+MESSAGE = re.compile(r"^(?:message|enum) (\w+) \{", re.M)
+NAMESPACE = re.compile(r"^namespace ([\w:]+) \{")
+CLASS = re.compile(r"^(?:class|struct|enum class|enum) (\w+)(?: final)? ?[:{]")
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 MAX_LINES = 800
 MAX_COLUMNS = 100
@@ -189,6 +194,29 @@ def check_source(relative, lines):
     return found
 
 
+def messages_of(folder):
+    """Returns {namespace: names of messages} of the protobuf files below `folder`."""
+    found = {}
+    for path in sorted(folder.rglob("*.proto")):
+        text = path.read_text(encoding="utf-8")
+        if package := PACKAGE.search(text):
+            names = found.setdefault(package[1].replace(".", "::"), set())
+            names.update(MESSAGE.findall(text))
+    return found
+
+
+def check_messages(messages, lines):
+    """Returns the classes that have the name of a message as (line number, text)."""
+    namespace, found = "", []
+    for number, line in enumerate(lines, 1):
+        if match := NAMESPACE.match(line):
+            namespace = match[1]
+        match = CLASS.match(line)
+        if match and match[1] in messages.get(namespace, ()):
+            found.append((number, f"{namespace}::{match[1]} is a protobuf message too"))
+    return found
+
+
 def is_checked(path):
     return path.suffix in SUFFIXES | WIDTH_SUFFIXES or path.name in WIDTH_NAMES
 
@@ -197,7 +225,7 @@ def check_tree(root):
     """Returns all violations below `root` as "file:line: text", and how many files were read."""
     root, found, num_files = pathlib.Path(root), [], 0
     for top in sorted(set(FOLDERS) | UNBOUND | WIDTH_FOLDERS):
-        includes = []
+        includes, messages = [], messages_of(root / top)
         for path in sorted((root / top).rglob("*")):
             if not path.is_file() or not is_checked(path):
                 continue
@@ -206,7 +234,7 @@ def check_tree(root):
             lines = path.read_text(encoding="utf-8").split("\n")
             wrong = check_width(lines)
             if path.suffix in SUFFIXES:
-                wrong += check_source(relative, lines)
+                wrong += check_source(relative, lines) + check_messages(messages, lines)
                 includes += includes_within(top, relative, lines)
             found += [f"{relative}:{number}: {text}" for number, text in wrong]
         if top in FOLDERS:

@@ -116,6 +116,17 @@ class CheckTreeTest(unittest.TestCase):
         self.assertEqual([], self.found(files={"augment/jpeg/b-inl.h": demand}))
         self.expect_one("augment/jpeg/b.h", demand, "MILLRACE_AUGMENT_JPEG_B_H_")
 
+    def test_classes_with_the_name_of_a_message_are_found(self):
+        proto = "package millrace.trainer;\nmessage Norm {\n}\nenum Kind {\n}\n"
+        for text, wrong in (("namespace millrace::trainer {\nclass Norm {\n};\n}\n", 1),
+                            ("namespace millrace::trainer {\nclass Norm;\n}\n", 0),
+                            ("namespace millrace::trainer {\nclass Norms : A {\n};\n}\n", 0),
+                            ("namespace millrace::other {\nstruct Norm {\n};\n}\n", 0),
+                            ("namespace millrace::trainer {\nenum class Kind { kA };\n}\n", 1)):
+            found = self.found(files={"trainer/m/m.proto": proto, "trainer/m/a.cc": text})
+            self.assertEqual(len(found), wrong, (text, found))
+        self.assertIn("millrace::trainer::Kind is a protobuf message too", found[0])
+
     def test_long_files_are_found(self):
         self.expect_one("base/a.cc", "\n" * 801, "801 lines")
         self.assertEqual([], self.found(files={"base/a.cc": "\n" * 800}))
