@@ -1,5 +1,8 @@
 #include <gmock/gmock.h>
 
+#include <limits>
+#include <vector>
+
 #include "absl/strings/str_cat.h"
 #include "tests/messages.h"
 #include "tests/trainer/loop/train_fixture.h"
@@ -80,6 +83,22 @@ TEST_F(InitFromTest, WhatIsWrongWithTheFileIsToldByAllRanks) {
   EXPECT_MESSAGE(Run(2).status(), absl::StatusCode::kInvalidArgument);
   ASSERT_EQ(statuses_.size(), 2u);
   EXPECT_EQ(statuses_[1].message(), statuses_[0].message());
+}
+
+// A ReLU makes a zero of NaN, so the loss of such weights may be finite.
+TEST_F(InitFromTest, WeightsThatAreNotFiniteAreRefused) {
+  TensorFile trained = TrainAndExport();
+  trained.tensors.at("fc1/weights").data[5] = std::numeric_limits<float>::quiet_NaN();
+  std::vector<TensorRef> tensors;
+  for (const auto& [name, tensor] : trained.tensors) {
+    tensors.push_back({name, tensor.shape, tensor.data});
+  }
+  ASSERT_TRUE(WriteSafetensors(Exported(), {}, tensors).ok());
+  WriteJobFrom("exported.safetensors");
+  const auto outcome = Run(2);
+  EXPECT_EQ(outcome.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(outcome.status().message(),
+              testing::HasSubstr("exported.safetensors: a value of 'fc1/weights' is not finite"));
 }
 
 TEST_F(InitFromTest, ThereMustBeACheckpointToExport) {
