@@ -1,16 +1,14 @@
 """`millrace train` on parameter servers, as processes that are killed."""
 
 import json
-import pathlib
 import re
 import signal
 import socket
 import sys
-import tempfile
 import unittest
 
-from cli_testutil import BIN, SOURCE, convert_slice, millrace
-from ranks_testutil import PEER_LOST, Rank
+from cli_testutil import BIN, SOURCE, millrace
+from ranks_testutil import PEER_LOST, Rank, RanksTestCase
 
 sys.path.insert(0, str(SOURCE / "tests"))
 from free_port import free_port  # noqa: E402
@@ -32,25 +30,11 @@ strategy {{ parameter_server {{ {strategy} }} }}
 """
 
 
-class ServersTest(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        cls.scratch = tempfile.TemporaryDirectory()
-        cls.folder = pathlib.Path(cls.scratch.name)
-        convert_slice(cls.folder, "train", 1250, 3)
-        convert_slice(cls.folder, "t10k", 203, 2)
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.scratch.cleanup()
-
-    def setUp(self):
-        self.started = []
-
+class ServersTest(RanksTestCase):
     def tearDown(self):
         for process in self.started:
             process.process.send_signal(signal.SIGCONT)
-            process.close()
+        super().tearDown()
 
     def job(self, name, strategy="", epochs=6, every=100_000):
         checkpoints = self.folder / f"{name}-checkpoints"
