@@ -77,7 +77,7 @@ def main():
     options = parser.parse_args()
     rows = measure(options.row, max(options.repeats, 1),
                    lambda row: print(json.dumps(row), file=sys.stderr, flush=True))
-    text = f"{today()}; {counts(rows)}:\n\n{table(rows)}"
+    text = f"{today()}.\n{counts(rows)}:\n\n{table(rows)}"
     print(text)
     (PEERS / "goals.md").write_text(text, encoding="utf-8")
     (PEERS / "goals.json").write_text(json.dumps(rows, indent=1), encoding="utf-8")
