@@ -16,10 +16,11 @@ class Skip(Exception):
     """The row cannot be measured here; the text says why."""
 
 
-def run_json(command):
-    """The JSON object that `command` prints as its last line."""
+def run_json(command, env=None):
+    """The JSON object that `command` prints as its last line; `env` is added to its environment."""
     words = [str(word) for word in command]
-    done = subprocess.run(words, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    done = subprocess.run(words, cwd=ROOT, stdout=subprocess.PIPE, text=True,
+                          env={**os.environ, **(env or {})})
     if done.returncode != 0:
         raise RuntimeError(f"{words[0]} ended with {done.returncode}")
     text = done.stdout.strip()

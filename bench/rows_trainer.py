@@ -1,35 +1,70 @@
-"""The rows of `scripts/bench.sh trainer`: training steps beside PyTorch's, on one batch."""
+"""The rows of `scripts/bench.sh trainer` that time training steps: beside PyTorch's, on one batch,
+and beside steps whose input costs next to nothing."""
+import functools
 import os
 import pathlib
 import statistics
+import subprocess
 
+import rows_jobs
 from rows import BIN, Skip, measure_paired, need_cores, run_json
+from rows_data import imagenet_shards, imagenet_tar
+from rows_jobs import cosmogan_maps, hep_events, time_steps
 
 VENV = pathlib.Path(os.environ.get("MILLRACE_FRAMEWORKS", "~/.cache/millrace/frameworks"))
 PYTORCH = VENV.expanduser() / "bin" / "python"
 THREADS = 2
+# A thread that waits takes no processor time.
+PASSIVE = {"OMP_WAIT_POLICY": "passive", "GOMP_SPINCOUNT": "0"}
+
+
+@functools.cache
+def need_pytorch():
+    if not PYTORCH.exists():
+        raise Skip(f"no {PYTORCH}, a Python with PyTorch")
+    find = "import importlib.util as u; print(*[n for n in ('torch', 'torchvision') " \
+           "if u.find_spec(n) is None])"
+    missing = subprocess.run([PYTORCH, "-c", find], check=True, stdout=subprocess.PIPE,
+                             text=True).stdout.split()
+    if missing:
+        raise Skip(f"{PYTORCH} has no {' and no '.join(missing)}")
+
+
+def beside_pytorch(name, network, batch, steps, ours, repeats, *words):
+    """Images by processor time over the threads, of `ours` and of the same network in PyTorch."""
+    need_cores(THREADS)
+    need_pytorch()
+    sizes = set()
+
+    def rate(run):
+        def take():
+            turn = run()
+            sizes.add(turn["parameters"])
+            return turn["images_per_cpu_second"]
+        return take
+
+    def pytorch():
+        return run_json([PYTORCH, "bench/peers/torch_step_cpu.py", network, "--batch", batch,
+                         "--threads", THREADS, "--steps", steps, *words], env=PASSIVE)
+
+    row = measure_paired(name, "images/s", rate(ours), rate(pytorch), repeats)
+    if len(sizes) != 1:
+        raise RuntimeError(f"{name}: PyTorch's network is another, of these numbers of parameters: "
+                           f"{sorted(sizes)}")
+    return row
 
 
 def step_row(name, network, batch, steps, precision, repeats):
-    """Images by processor time over the threads; beside it the step's part in primitives."""
-    need_cores(THREADS)
-    if not PYTORCH.exists():
-        raise Skip(f"no {PYTORCH}, a Python with PyTorch")
-    # A thread that waits takes no processor time.
-    os.environ.update(OMP_WAIT_POLICY="passive", GOMP_SPINCOUNT="0")
+    """A network of `millrace model`; beside its step the step's part in primitives."""
     turns = []
 
     def ours():
         turns.append(run_json([BIN / "bench_trainer_rows", network, batch, THREADS, steps,
-                               precision]))
-        return turns[-1]["images_per_cpu_second"]
+                               precision], env=PASSIVE))
+        return turns[-1]
 
-    def pytorch():
-        words = ["--bfloat16"] if precision == "bfloat16" else []
-        return run_json([PYTORCH, "bench/peers/torch_step_cpu.py", network, "--batch", batch,
-                         "--threads", THREADS, "--steps", steps, *words])["images_per_cpu_second"]
-
-    row = measure_paired(name, "images/s", ours, pytorch, repeats)
+    words = ["--bfloat16"] if precision == "bfloat16" else []
+    row = beside_pytorch(name, network, batch, steps, ours, repeats, *words)
 
     def part(turn):
         alone = sum(turn[f"{work}_cpu_ms"] for work in ("convolutions", "products", "update"))
@@ -55,8 +90,42 @@ def resnet50_16_bf16(repeats):
     return step_row("resnet50_16_bf16", "resnet50", 16, 3, "bfloat16", repeats)
 
 
-TARGETS = ["bench_trainer_rows"]
-ROWS = [lenet_64, lenet_64_bf16, resnet50_16, resnet50_16_bf16]
+def job_row(name, make_data, batch, steps, repeats):
+    """The step of a job, its pipeline included."""
+    def ours():
+        return time_steps(name, make_data(), batch, steps, threads=THREADS, env=PASSIVE)
+    return beside_pytorch(name, name, batch, steps, ours, repeats)
+
+
+def hep_cnn(repeats):
+    return job_row("hep_cnn", hep_events, 16, 3, repeats)
+
+
+def cosmogan(repeats):
+    return job_row("cosmogan", cosmogan_maps, 8, 3, repeats)
+
+
+def resnet50_fed(repeats):
+    """Mean rates by the clock, so that the waits for batches count."""
+    need_cores(THREADS)
+    photographs, drawn = imagenet_shards(imagenet_tar()), hep_events()
+    waits = []
+
+    def rate(example, data):
+        turn = time_steps("resnet50", data, 16, 4, threads=THREADS,
+                          TRAIN=f"../../examples/{example}/train.pbtxt")
+        waits.append((example, turn["data_wait"]))
+        return turn["mean_images_per_second"]
+
+    row = measure_paired("resnet50_fed", "images/s", lambda: rate("imagenet", photographs),
+                         lambda: rate("hep_cnn", drawn), repeats)
+    wait = statistics.median(wait for example, wait in waits if example == "imagenet")
+    row["note"] += f"; data wait {wait:.2%} of a step"
+    return row
+
+
+TARGETS = ["millrace", "bench_trainer_rows", *rows_jobs.TARGETS]
+ROWS = [lenet_64, lenet_64_bf16, resnet50_16, resnet50_16_bf16, hep_cnn, cosmogan, resnet50_fed]
 
 # What rows should reach: in words, and as a test of the row. Shown, never asserted.
 BARS = {
@@ -66,4 +135,7 @@ BARS = {
     "resnet50_16": ("ratio >= 1.5, primitives >= 0.85",
                     lambda row: row["ratio"] >= 1.5 and row["primitives"] >= 0.85),
     "resnet50_16_bf16": ("ratio >= 1.5", lambda row: row["ratio"] >= 1.5),
+    "hep_cnn": ("ratio >= 1.3", lambda row: row["ratio"] >= 1.3),
+    "cosmogan": ("ratio >= 1.3", lambda row: row["ratio"] >= 1.3),
+    "resnet50_fed": ("ratio >= 0.97", lambda row: row["ratio"] >= 0.97),
 }

@@ -338,10 +338,10 @@ void Run(const Settings& settings, memory::data_type type) {
   const double rows = static_cast<double>(settings.rows);
   absl::PrintF(
       "{\"images_per_second\": %.2f, \"images_per_cpu_second\": %.2f, %s, %s, %s, %s, "
-      "\"backend\": \"%s\"}\n",
+      "\"parameters\": %d, \"backend\": \"%s\"}\n",
       1e3 * rows / step.wall, 1e3 * rows / step.cpu, Text("step", step),
       Text("convolutions", convolutions), Text("products", products), Text("update", update),
-      backend->Describe());
+      model.num_parameters(), backend->Describe());
 }
 
 int Main(int argc, char** argv) {
