@@ -1,31 +1,26 @@
 """Rows of the area `trainer` that scale: one rank and two, each on a core of its own."""
-import os
+import functools
 import pathlib
-import re
+import shutil
+import statistics
 import subprocess
 
-from rows import BIN, DATA, ROOT, Skip, need_cores, paired
+import rows_jobs
+from rows import BIN, DATA, Skip, need_cores, paired
+from rows_jobs import cosmogan_maps, hep_events, time_steps, usable_cores
 
 FASHION_MNIST = pathlib.Path("/usr/share/datasets/fashion-mnist")
-BATCH = 64
-JOB = """
-model: "{examples}/model.pbtxt"
-train: "{examples}/train.pbtxt"
-epochs: 1
-log_every_steps: 1000000
-pipeline_threads: 1
-optimizer {{ base_lr: 0.01 momentum: 0.9 }}
-"""
 
 
-def shards():
-    """A folder of 15,000 of Fashion-MNIST's images and a job over them, made once."""
+def fashion_mnist():
+    """A folder of 15,000 of Fashion-MNIST's images, made once."""
     if not FASHION_MNIST.exists():
         raise Skip(f"no {FASHION_MNIST}")
     folder = DATA / "fashion_mnist"
     if not folder.exists():
         part = folder.with_suffix(".part")
-        part.mkdir(parents=True, exist_ok=True)
+        shutil.rmtree(part, ignore_errors=True)
+        part.mkdir(parents=True)
         subprocess.run([BIN / "millrace", "records", "convert", "--from", "idx",
                         "--images", FASHION_MNIST / "train-images-idx3-ubyte.gz",
                         "--labels", FASHION_MNIST / "train-labels-idx1-ubyte.gz",
@@ -33,43 +28,69 @@ def shards():
                        check=True, stdout=subprocess.DEVNULL)
         for path in sorted(part.glob("*.tfrecord"))[2:]:
             path.unlink()
-        (part / "job.pbtxt").write_text(JOB.format(examples=ROOT / "examples" / "fashion_mnist"))
         part.rename(folder)
     return folder
 
 
-def rate(ranks, batch):
-    """Images by second of a training of `ranks` replicas, each bound to a core."""
-    folder = shards()
-    cores = sorted(os.sched_getaffinity(0))[:ranks]
-    done = subprocess.run(["taskset", "-c", ",".join(map(str, cores)), BIN / "millrace", "train",
-                           folder / "job.pbtxt", "--var", f"DATA={folder}", "--var",
-                           f"BATCH={batch}", "--replicas", str(ranks)],
-                          cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True)
-    return float(re.search(r"of training, (\d+) img/s", done.stdout)[1])
+# Of each job of bench/jobs: its data, the batch of one rank, and the steps that are timed.
+JOBS = {"lenet": (fashion_mnist, 64, 200), "hep_cnn": (hep_events, 8, 3),
+        "cosmogan": (cosmogan_maps, 8, 2)}
 
 
-def scaling(name, batch_of_two, repeats):
-    """The rate of two ranks by that of one. The turns take the two in either order."""
+@functools.cache
+def rates(job, repeats):
+    """Images by second, turn by turn: of one rank, of two with twice its batch (weak), and of two
+    with its batch (strong). The turns take them in either order."""
     need_cores(2)
-    values, limits = [], []
+    make_data, batch, steps = JOBS[job]
+    data = make_data()
+    runs = {"one": (1, batch), "weak": (2, 2 * batch), "strong": (2, batch)}
+    turns = []
     for turn in range(repeats):
-        runs = [(1, BATCH), (2, batch_of_two)]
-        rates = {run[0]: rate(*run) for run in (reversed(runs) if turn % 2 else runs)}
-        values.append(rates[2] / rates[1])
-        limits.append(2)
-    row = paired(name, "times", values, limits)
+        names = list(reversed(runs)) if turn % 2 else list(runs)
+        turns.append({name: time_steps(job, data, runs[name][1], steps, replicas=runs[name][0],
+                                       cores=usable_cores(runs[name][0]))["images_per_second"]
+                      for name in names})
+    return turns
+
+
+def scaling(kind, job, repeats):
+    """The rate of two ranks by that of one. The limit is 2, so the ratio is the efficiency."""
+    turns = rates(job, repeats)
+    row = paired(f"{kind}_scaling_2_{job}", "times", [turn[kind] / turn["one"] for turn in turns],
+                 [2] * len(turns))
+    one, two = (statistics.median(turn[name] for turn in turns) for name in ("one", kind))
+    row["note"] = (f"efficiency {row['ratio']:.1%}: one rank {one:,.1f} images/s, two {two:,.1f}; "
+                   + row["note"])
     return row
 
 
-def weak_scaling_2(repeats):
-    return scaling("weak_scaling_2", 2 * BATCH, repeats)
+def weak_scaling_2_lenet(repeats):
+    return scaling("weak", "lenet", repeats)
 
 
-def strong_scaling_2(repeats):
-    return scaling("strong_scaling_2", BATCH, repeats)
+def strong_scaling_2_lenet(repeats):
+    return scaling("strong", "lenet", repeats)
 
 
-TARGETS = ["millrace"]
-ROWS = [weak_scaling_2, strong_scaling_2]
-BARS = {"weak_scaling_2": ("ratio >= 0.95", lambda row: row["ratio"] >= 0.95)}
+def weak_scaling_2_hep_cnn(repeats):
+    return scaling("weak", "hep_cnn", repeats)
+
+
+def strong_scaling_2_hep_cnn(repeats):
+    return scaling("strong", "hep_cnn", repeats)
+
+
+def weak_scaling_2_cosmogan(repeats):
+    return scaling("weak", "cosmogan", repeats)
+
+
+def strong_scaling_2_cosmogan(repeats):
+    return scaling("strong", "cosmogan", repeats)
+
+
+TARGETS = ["millrace", *rows_jobs.TARGETS]
+ROWS = [weak_scaling_2_lenet, strong_scaling_2_lenet, weak_scaling_2_hep_cnn,
+        strong_scaling_2_hep_cnn, weak_scaling_2_cosmogan, strong_scaling_2_cosmogan]
+BARS = {row.__name__: ("ratio >= 0.95", lambda row: row["ratio"] >= 0.95)
+        for row in ROWS if row.__name__.startswith("weak_")}
