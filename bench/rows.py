@@ -106,3 +106,21 @@ def judge(row, bars):
     met = holds(row)
     if met is not None:
         row["met"] = met
+
+
+def run_rows(benches, bars, repeats, done):
+    """The rows of `benches` in their order, with their bars; `done` sees each as it is there."""
+    found = []
+    for bench in benches:
+        name = bench.__name__
+        try:
+            row = bench(repeats)
+            if name in bars:
+                judge(row, bars)
+        except Skip as reason:
+            row = {"name": name, "skipped": str(reason)}
+            if name in bars:
+                row["bar"] = bars[name][0]
+        found.append(row)
+        done(row)
+    return found

@@ -13,7 +13,8 @@ import sys
 import types
 
 sys.dont_write_bytecode = True
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "bench"))
+BENCH = pathlib.Path(__file__).resolve().parent.parent / "bench"
+sys.path[:0] = [str(BENCH), str(BENCH / "peers")]
 import rows_augment  # noqa: E402
 import rows_collectives  # noqa: E402
 import rows_optimizer  # noqa: E402
@@ -22,7 +23,13 @@ import rows_python  # noqa: E402
 import rows_readers  # noqa: E402
 import rows_scaling  # noqa: E402
 import rows_trainer  # noqa: E402
-from rows import ROOT, Skip, judge  # noqa: E402
+from machine import put_between, today  # noqa: E402
+from rows import ROOT, run_rows  # noqa: E402
+from table import counts, table  # noqa: E402
+
+README = BENCH / "README.md"
+REPEATS = 9
+PUBLISHED = {"trainer": 5}  # areas whose table the README has, and the turns of their rows
 
 
 def joined(*parts):
@@ -36,6 +43,12 @@ def joined(*parts):
 AREAS = {"augment": rows_augment, "collectives": rows_collectives, "pipeline": rows_pipeline,
          "python": rows_python, "readers": rows_readers,
          "trainer": joined(rows_trainer, rows_optimizer, rows_scaling)}
+
+
+def marks(area):
+    """The lines of the README between which the area's table is."""
+    return (f"<!-- {area}: `scripts/bench.sh {area} --publish` writes this -->\n",
+            f"<!-- end of {area} -->\n")
 
 
 def build(targets):
@@ -54,12 +67,12 @@ def verdict(row):
 
 def show(row):
     if "skipped" in row:
-        print(f"{row['name']:16} skipped: {row['skipped']}")
+        print(f"{row['name']:25} skipped: {row['skipped']}", flush=True)
         return
     def figure(value):
         return f"{value:14,.0f}" if value >= 1000 else f"{value:14,.3f}"
 
-    print(f"{row['name']:16} {figure(row['value'])} {row['unit']:10} limit {figure(row['limit'])}"
+    print(f"{row['name']:25} {figure(row['value'])} {row['unit']:10} limit {figure(row['limit'])}"
           f"  ratio {row['ratio']:.3f}"
           f"  spread {row['value_spread']:.1%} / {row['limit_spread']:.1%}"
           f"  of {row['repeats']}"
@@ -67,28 +80,44 @@ def show(row):
           f"{'  (' + row['note'] + ')' if 'note' in row else ''}", flush=True)
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+def publish(area, rows, document=README):
+    text = f"{today()}; {counts(rows, 'bars')}:\n\n{table(rows, 'bar')}"
+    put_between(document, marks(area), text)
+
+
+def parse(words):
+    parser = argparse.ArgumentParser(prog="bench.sh", description=__doc__.splitlines()[0])
     parser.add_argument("area", choices=sorted(AREAS))
     parser.add_argument("--json", action="store_true", help="one JSON object per row")
     parser.add_argument("--row", action="append", help="only this row; repeatable")
-    parser.add_argument("--repeats", type=int, default=9, help="turns per row, at least 1")
-    options = parser.parse_args()
+    parser.add_argument("--repeats", type=int,
+                        help=f"turns per row, at least 1 (default {REPEATS}, of trainer "
+                        f"{PUBLISHED['trainer']})")
+    parser.add_argument("--publish", action="store_true",
+                        help=f"write the table of all rows into bench/README.md "
+                        f"({', '.join(PUBLISHED)})")
+    options = parser.parse_args(words)
+    names = [bench.__name__ for bench in AREAS[options.area].ROWS]
+    for name in options.row or []:
+        if name not in names:
+            parser.error(f"{options.area} has no row '{name}', but {', '.join(names)}")
+    if options.publish and (options.row or options.area not in PUBLISHED):
+        parser.error(f"--publish takes all rows of {' or '.join(PUBLISHED)}")
+    if options.repeats is None:
+        options.repeats = PUBLISHED.get(options.area, REPEATS)
+    return options
+
+
+def main():
+    options = parse(sys.argv[1:])
     area = AREAS[options.area]
     build(area.TARGETS)
-    for bench in area.ROWS:
-        if options.row and bench.__name__ not in options.row:
-            continue
-        try:
-            row = bench(max(options.repeats, 1))
-        except Skip as reason:
-            row = {"name": bench.__name__, "skipped": str(reason)}
-        if row["name"] in area.BARS and "skipped" not in row:
-            judge(row, area.BARS)
-        if options.json:
-            print(json.dumps(row), flush=True)
-        else:
-            show(row)
+    benches = [bench for bench in area.ROWS
+               if not options.row or bench.__name__ in options.row]
+    print_row = (lambda row: print(json.dumps(row), flush=True)) if options.json else show
+    rows = run_rows(benches, area.BARS, max(options.repeats, 1), print_row)
+    if options.publish:
+        publish(options.area, rows)
 
 
 if __name__ == "__main__":

@@ -14,7 +14,8 @@ from machine import PEERS, ROOT, put_between, today
 sys.path.insert(0, str(ROOT / "bench"))
 import rows_python  # noqa: E402
 import torch_rows  # noqa: E402
-from rows import Skip, judge  # noqa: E402
+from rows import run_rows  # noqa: E402
+from table import counts, table  # noqa: E402
 
 ROWS = [*rows_python.ROWS, *torch_rows.ROWS]
 BARS = rows_python.BARS | torch_rows.BARS
@@ -23,48 +24,8 @@ MARKS = ("<!-- goals: `bench/peers/run.sh goals --publish` writes this -->\n",
 
 
 def measure(names, repeats, done):
-    """The rows in their order; `done` sees each one as it is there."""
-    found = []
-    for bench in ROWS:
-        if names and bench.__name__ not in names:
-            continue
-        try:
-            row = bench(repeats)
-            judge(row, BARS)
-        except Skip as reason:
-            row = {"name": bench.__name__, "bar": BARS[bench.__name__][0], "skipped": str(reason)}
-        found.append(row)
-        done(row)
-    return found
-
-
-def number(value):
-    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
-
-
-def line(row):
-    if "skipped" in row:
-        why = row["skipped"].replace("|", "\\|")
-        return f"| `{row['name']}` | skipped: {why} | | | | {row['bar']}: not measured |"
-    verdict = {True: "met", False: "**missed**", None: "not told here"}[row.get("met")]
-    value = f"{number(row['value'])} {row['unit']}"
-    if "note" in row:
-        value += f"; {row['note']}".replace("|", "\\|")
-    return (f"| `{row['name']}` | {value} | {number(row['limit'])} | {row['ratio']:.3f} "
-            f"| {row['value_spread']:.0%}, {row['limit_spread']:.0%} of {row['repeats']} "
-            f"| {row['bar']}: {verdict} |")
-
-
-def table(rows):
-    head = ["| row | value | limit | ratio | spread | goal |", "|" + 6 * " --- |"]
-    return "\n".join([*head, *map(line, rows)]) + "\n"
-
-
-def counts(rows):
-    """How many goals are met, missed, and neither."""
-    met = [row.get("met") for row in rows]
-    return (f"{met.count(True)} of {len(met)} goals met, {met.count(False)} missed, "
-            f"{met.count(None)} not told")
+    return run_rows([bench for bench in ROWS if not names or bench.__name__ in names], BARS,
+                    repeats, done)
 
 
 def main():
@@ -77,7 +38,7 @@ def main():
     options = parser.parse_args()
     rows = measure(options.row, max(options.repeats, 1),
                    lambda row: print(json.dumps(row), file=sys.stderr, flush=True))
-    text = f"{today()}.\n{counts(rows)}:\n\n{table(rows)}"
+    text = f"{today()}.\n{counts(rows, 'goals')}:\n\n{table(rows, 'goal')}"
     print(text)
     (PEERS / "goals.md").write_text(text, encoding="utf-8")
     (PEERS / "goals.json").write_text(json.dumps(rows, indent=1), encoding="utf-8")

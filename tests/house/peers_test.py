@@ -196,8 +196,8 @@ class GoalsTest(unittest.TestCase):
 
         for value, word in ((2.9, "<= 3 us: met"), (3.1, "<= 3 us: **missed**")):
             rows = self.measure(python_batch)
-            self.assertIn(word, goals.table(rows))
-        self.assertEqual("0 of 1 goals met, 1 missed, 0 not told", goals.counts(rows))
+            self.assertIn(word, goals.table(rows, "goal"))
+        self.assertEqual("0 of 1 goals met, 1 missed, 0 not told", goals.counts(rows, "goals"))
 
     def test_a_row_that_cannot_be_measured_says_why_and_the_others_go_on(self):
         def torch_rate(repeats):
@@ -208,9 +208,9 @@ class GoalsTest(unittest.TestCase):
 
         rows = self.measure(torch_rate, python_open)
         self.assertIn("| skipped: no \\| torch | | | | ratio >= 0.99: not measured |",
-                      goals.table(rows))
-        self.assertIn("1 us; a \\| b |", goals.table(rows))
-        self.assertEqual("1 of 2 goals met, 0 missed, 1 not told", goals.counts(rows))
+                      goals.table(rows, "goal"))
+        self.assertIn("1 us; a \\| b |", goals.table(rows, "goal"))
+        self.assertEqual("1 of 2 goals met, 0 missed, 1 not told", goals.counts(rows, "goals"))
         self.assertEqual(1, len(self.measure(torch_rate, python_open, names=["python_open"])))
 
     def test_the_best_of_the_peers_is_the_limit(self):
