@@ -128,6 +128,9 @@ struct BackendOptions {
 
   int threads = 1;  // a fixed number of them gives the same bits for the same inputs
   Precision precision = Precision::kFloat32;
+  // Performance only. True if the backward pass computes again most values between layers, so that
+  // they need less memory.
+  bool recomputes_activations = false;
   bool fuses = true;  // false, for tests: every layer is computed by itself
 };
 
@@ -148,6 +151,18 @@ absl::StatusOr<std::unique_ptr<Backend>> MakeOneDnnBackend(const Model& model,
                                                            const TensorSet& buffers,
                                                            std::vector<std::span<float>> gradients,
                                                            const BackendOptions& options);
+
+// The memory of a network's values between layers, and of their gradients.
+struct ActivationMemory {
+  size_t bytes = 0;       // as they are placed
+  size_t live_bytes = 0;  // the most that are needed at a time
+};
+
+// The memory that a network of the CPU backend takes, without making one. Of precisions that the
+// processor does not have too.
+//   INTERNAL  the compute library failed (its words are in the message)
+absl::StatusOr<ActivationMemory> OneDnnActivationMemory(const Model& model, int64_t rows,
+                                                        NetworkUse use, BackendOptions options);
 
 // For each layer of `model`, the layer of which the CPU backend makes one pass with it; -1: it
 // works for itself.

@@ -115,6 +115,7 @@ Job WhatWeightsDependOn(Job job) {
   job.clear_log_every_steps();
   job.clear_pipeline_threads();
   job.clear_memory_budget_mib();
+  job.clear_recompute_activations();
   if (job.strategy().has_mirrored()) job.clear_strategy();
   if (job.precision() == "float32") job.clear_precision();
   // Sums stop being late this many steps before the last one.

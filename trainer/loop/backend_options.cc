@@ -9,6 +9,7 @@ BackendOptions BackendOptionsOf(const Job& job, const CoreSplit& cores) {
   const std::string& precision = job.precision();
   if (precision == "bfloat16") options.precision = Precision::kBFloat16;
   if (precision == "auto") options.precision = Precision::kAuto;
+  options.recomputes_activations = job.recompute_activations();
   return options;
 }
 

@@ -29,9 +29,15 @@ TEST(ArenaTest, BuffersThatMeetLieApart) {
     std::vector<BufferLife> buffers(1 + random.Below(40));
     for (BufferLife& buffer : buffers) {
       buffer.bytes = random.Below(100'000);
-      const auto time = static_cast<int64_t>(random.Below(50));
-      buffer.Extend(time);
-      buffer.Extend(time + static_cast<int64_t>(random.Below(20)));
+      buffer.intervals.resize(1 + random.Below(2));
+      int64_t time = 0;
+      for (Interval& interval : buffer.intervals) {
+        time += static_cast<int64_t>(random.Below(30));
+        interval.Extend(time);
+        time += static_cast<int64_t>(random.Below(20));
+        interval.Extend(time);
+        ++time;
+      }
     }
     const ArenaPlan plan = PlanArena(buffers);
     ExpectApart(buffers, plan);
@@ -40,13 +46,22 @@ TEST(ArenaTest, BuffersThatMeetLieApart) {
 }
 
 TEST(ArenaTest, OneAfterAnotherShareTheirBytes) {
-  std::vector<BufferLife> buffers = {{8192, 0, 1}, {8192, 2, 3}, {4096, 1, 2}};
+  std::vector<BufferLife> buffers = {{8192, {{0, 1}}}, {8192, {{2, 3}}}, {4096, {{1, 2}}}};
   const ArenaPlan plan = PlanArena(buffers);
   EXPECT_EQ(plan.offsets[0], plan.offsets[1]);
   EXPECT_EQ(plan.bytes, 12288u);
   EXPECT_EQ(plan.live_bytes, 12288u);
-  buffers[1].first = 1;
+  buffers[1].intervals[0].first = 1;
   EXPECT_EQ(PlanArena(buffers).bytes, 20480u);
+}
+
+TEST(ArenaTest, OneLivesWhileAnotherIsLost) {
+  std::vector<BufferLife> buffers = {{8192, {{0, 1}, {6, 7}}}, {8192, {{2, 5}}}};
+  EXPECT_EQ(PlanArena(buffers).bytes, 8192u);
+  EXPECT_EQ(MostLiveBytes(buffers), 8192u);
+  buffers[1].intervals[0].last = 6;
+  EXPECT_EQ(PlanArena(buffers).bytes, 16384u);
+  EXPECT_EQ(MostLiveBytes(buffers), 16384u);
 }
 
 TEST(ArenaTest, ResNet50NeedsLittleMoreThanWhatLivesAtATime) {
@@ -59,6 +74,24 @@ TEST(ArenaTest, ResNet50NeedsLittleMoreThanWhatLivesAtATime) {
   EXPECT_LT(training.bytes, size_t{1600} << 20);
   const ArenaPlan evaluation = ValueMemory(model, 16, NetworkUse::kEvaluation, 1, engine).plan();
   EXPECT_LT(evaluation.bytes, training.bytes / 6);
+}
+
+TEST(ArenaTest, ResNet50NeedsHalfOfItAtMostWhereActivationsAreRecomputed) {
+  const auto text = WriteModel("resnet50", {});
+  ASSERT_TRUE(text.ok()) << text.status();
+  const Model model = MakeModel(*text);
+  BackendOptions options(1);
+  for (const Precision precision : {Precision::kFloat32, Precision::kBFloat16}) {
+    options.precision = precision;
+    options.recomputes_activations = false;
+    const auto kept = OneDnnActivationMemory(model, 16, NetworkUse::kTraining, options);
+    options.recomputes_activations = true;
+    const auto made_again = OneDnnActivationMemory(model, 16, NetworkUse::kTraining, options);
+    ASSERT_TRUE(kept.ok() && made_again.ok());
+    EXPECT_LE(made_again->bytes, kept->bytes / 2);
+    EXPECT_LE(static_cast<double>(made_again->bytes),
+              1.15 * static_cast<double>(made_again->live_bytes));
+  }
 }
 
 }  // namespace

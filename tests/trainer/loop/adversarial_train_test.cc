@@ -224,6 +224,25 @@ TEST_F(AdversarialTrainTest, AResumedTrainingHasTheSameBits) {
   ExpectSameTensors(whole->checkpoint, resumed->checkpoint);
 }
 
+// The discriminator runs backward twice after its judgement of generated samples.
+TEST_F(AdversarialTrainTest, RecomputedActivationsChangeNoBit) {
+  std::string layers = "layer { input_layer { field: \"image\" shape: [6, 6, 1] } }\n";
+  for (int i = 0; i < 4; ++i) {
+    layers +=
+        "layer { convolution { filters: 4 kernel: 3 padding: 1 } } layer { batch_norm {} }\n"
+        "layer { leaky_relu { slope: 0.2 } }\n";
+  }
+  Write(folder_ / "discriminator.pbtxt",
+        layers + "layer { fully_connected { outputs: 1 } } layer { sigmoid_cross_entropy {} }");
+  WriteAdversarialJob(kAdam, "", "kept");
+  const auto kept = Run(1);
+  ASSERT_TRUE(kept.ok()) << kept.status();
+  WriteAdversarialJob(absl::StrCat(kAdam, " recompute_activations: true"), "", "recomputed");
+  const auto recomputed = Run(1);
+  ASSERT_TRUE(recomputed.ok()) << recomputed.status();
+  ExpectSameTensors(kept->checkpoint, recomputed->checkpoint);
+}
+
 // The sums of rows round differently for another number of ranks, all else is the same.
 TEST_F(AdversarialTrainTest, RanksShareTheBatchAndTheNoise) {
   std::map<int, std::string> checkpoints;

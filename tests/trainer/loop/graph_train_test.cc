@@ -66,6 +66,30 @@ TEST_F(GraphTrainTest, AnAutoencoderWithTwoLossesLearnsAndItsErrorIsShown) {
   EXPECT_THAT(lines_, Not(Contains(HasSubstr("test accuracy"))));
 }
 
+TEST_F(GraphTrainTest, RecomputedActivationsChangeNoBitOfACheckpoint) {
+  std::string layers;
+  for (const char* const drop : {"", "layer { dropout { rate: 0.2 } }", "", ""}) {
+    layers += "layer { convolution { filters: 6 kernel: 3 padding: 1 } } layer { batch_norm {} }\n";
+    layers += absl::StrCat("layer { relu {} } ", drop, "\n");
+  }
+  WriteLayers(layers +
+              "layer { fully_connected { outputs: 3 } } layer { softmax_cross_entropy {} }");
+  std::vector<TensorFile> files;
+  for (const char* const more : {"", " recompute_activations: true"}) {
+    RemoveCheckpoints();
+    WriteJob("checkpoints", "", absl::StrCat("epochs: 2", more));
+    const auto outcome = Run(2);
+    ASSERT_TRUE(outcome.ok()) << outcome.status();
+    files.push_back(Load(outcome->checkpoint));
+    const auto says_so = Contains(AllOf(HasSubstr("backend"), HasSubstr("activations recomputed")));
+    EXPECT_EQ(::testing::Value(lines_, says_so), files.size() == 2);
+  }
+  ASSERT_EQ(files[0].tensors.size(), files[1].tensors.size());
+  for (const auto& [name, tensor] : files[0].tensors) {
+    EXPECT_EQ(files[1].tensors.at(name).data, tensor.data) << name;
+  }
+}
+
 TEST_F(GraphTrainTest, ATargetOfAnotherShapeIsRefusedBeforeTraining) {
   WriteLayers(
       "layer { fully_connected { outputs: 2 } }\n"

@@ -38,23 +38,37 @@ size_t PlaceIn(std::vector<Span> taken, size_t bytes) {
   return best == SIZE_MAX ? end : best;
 }
 
-size_t MostLiveBytes(const std::vector<BufferLife>& buffers) {
-  size_t most = 0;
-  for (const BufferLife& now : buffers) {
-    size_t live = 0;
-    for (const BufferLife& other : buffers) {
-      if (other.first <= now.first && now.first <= other.last) live += other.bytes;
-    }
-    most = std::max(most, live);
-  }
-  return most;
-}
-
 }  // namespace
 
-void BufferLife::Extend(int64_t time) {
+void Interval::Extend(int64_t time) {
   first = std::min(first, time);
   last = std::max(last, time);
+}
+
+bool BufferLife::Meets(const BufferLife& other) const {
+  return std::ranges::any_of(intervals, [&](const Interval& mine) {
+    return std::ranges::any_of(other.intervals,
+                               [&](const Interval& theirs) { return mine.Meets(theirs); });
+  });
+}
+
+size_t MostLiveBytes(const std::vector<BufferLife>& buffers) {
+  std::vector<std::pair<int64_t, int64_t>> changes;  // times, and bytes that are more from then on
+  for (const BufferLife& buffer : buffers) {
+    const auto bytes = static_cast<int64_t>(buffer.bytes);
+    for (const Interval& interval : buffer.intervals) {
+      changes.emplace_back(interval.first, bytes);
+      changes.emplace_back(interval.last + 1, -bytes);
+    }
+  }
+  std::ranges::sort(changes);  // of a time, those that end come first
+  int64_t live = 0;
+  int64_t most = 0;
+  for (const auto& [time, bytes] : changes) {
+    live += bytes;
+    most = std::max(most, live);
+  }
+  return static_cast<size_t>(most);
 }
 
 ArenaPlan PlanArena(const std::vector<BufferLife>& buffers) {

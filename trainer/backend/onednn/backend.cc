@@ -16,6 +16,7 @@
 #include "trainer/backend/onednn/guarded.h"
 #include "trainer/backend/onednn/isa.h"
 #include "trainer/backend/onednn/network.h"
+#include "trainer/backend/onednn/value_memory.h"
 #include "trainer/train.h"
 
 namespace millrace::trainer {
@@ -65,6 +66,13 @@ std::string HalfCode(const dnnl::engine& engine) {
   }
 }
 
+// kAuto takes what `code`, of HalfCode, is good for.
+Precision Resolved(Precision precision, const std::string& code) {
+  if (precision != Precision::kAuto) return precision;
+  const bool has_matrix_code = code.find("amx") != std::string::npos;
+  return has_matrix_code ? Precision::kBFloat16 : Precision::kFloat32;
+}
+
 class OneDnnBackend : public Backend {
  public:
   OneDnnBackend(const Model& model, const TensorSet& weights, const TensorSet& buffers,
@@ -83,7 +91,8 @@ class OneDnnBackend : public Backend {
   }
   std::string Describe() const override {
     return absl::StrCat(LibraryName(), ", ",
-                        IsaName(dnnl::get_effective_cpu_isa(), ProcessorFlags()), ", ", precision_);
+                        IsaName(dnnl::get_effective_cpu_isa(), ProcessorFlags()), ", ", precision_,
+                        options_.recomputes_activations ? ", activations recomputed" : "");
   }
 
  private:
@@ -102,9 +111,8 @@ class OneDnnBackend : public Backend {
 
 absl::Status OneDnnBackend::ChoosePrecision() {
   const std::string code = HalfCode(engine_);
-  const bool has_matrix_code = code.find("amx") != std::string::npos;
   const bool is_auto = options_.precision == Precision::kAuto;
-  if (is_auto) options_.precision = has_matrix_code ? Precision::kBFloat16 : Precision::kFloat32;
+  options_.precision = Resolved(options_.precision, code);
   if (options_.precision == Precision::kFloat32) {
     precision_ = is_auto ? "float32 (auto: no AMX for bfloat16)" : "float32";
     return absl::OkStatus();
@@ -160,6 +168,16 @@ absl::StatusOr<std::unique_ptr<Backend>> MakeOneDnnBackend(const Model& model,
         std::make_unique<OneDnnBackend>(model, weights, buffers, std::move(gradients), options);
     MILLRACE_RETURN_IF_ERROR(backend->ChoosePrecision());
     return backend;
+  });
+}
+
+absl::StatusOr<ActivationMemory> OneDnnActivationMemory(const Model& model, int64_t rows,
+                                                        NetworkUse use, BackendOptions options) {
+  return Guarded([&]() -> absl::StatusOr<ActivationMemory> {
+    const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
+    options.precision = Resolved(options.precision, HalfCode(engine));
+    const ArenaPlan plan = ValueMemory(model, rows, use, options, engine).plan();
+    return ActivationMemory{plan.bytes, plan.live_bytes};
   });
 }
 

@@ -64,10 +64,8 @@ void CompileDropout(LayerCompiler& compiler) {
   const dnnl::memory output = compiler.output();
   factors->values.resize(FloatsOf(output).size());
   const StepInput* const step = &compiler.step();
-  compiler.out.forward.AddKernel([=] {
-    factors->Draw(*step);
-    MultiplyInto(source, factors->values, output);
-  });
+  compiler.out.measure.AddKernel([=] { factors->Draw(*step); });
+  compiler.out.forward.AddKernel([=] { MultiplyInto(source, factors->values, output); });
   const dnnl::memory gradient = compiler.source_gradient();
   if (!gradient) return;
   const dnnl::memory output_gradient = compiler.output_gradient();

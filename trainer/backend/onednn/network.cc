@@ -54,6 +54,7 @@ OneDnnNetwork::OneDnnNetwork(const NetworkTensors& tensors, int64_t rows, Networ
       statistics_(MakeInitialBuffers(model_)),
       layers_(model_.layers.size()) {
   omp_set_num_threads(threads_);
+  values_.Allocate();
   NetworkParts parts{tensors, engine, values_, statistics_, step_, threads_};
   for (size_t i = 0; i < layers_.size(); ++i) {
     LayerCompiler compiler(parts, i, layers_[i]);
@@ -76,7 +77,10 @@ absl::StatusOr<StepResult> OneDnnNetwork::DoForward(const StepInput& input) {
   const FlushDenormals flush;
   step_ = input;
   for (size_t i = 0; i < input.inputs.size(); ++i) SetInput(i);
-  for (const CompiledLayer& layer : layers_) layer.forward.Run(stream_);
+  for (const CompiledLayer& layer : layers_) {
+    layer.measure.Run(stream_);
+    layer.forward.Run(stream_);
+  }
   stream_.wait();
   ReadOutputs();
   return ComputeLosses(input);
@@ -138,7 +142,7 @@ void OneDnnNetwork::EndBackward() {
   }
 }
 
-// Values share memory, so the layers run again.
+// Values share memory, so the layers run again: all of them, because a Backward may follow.
 std::string OneDnnNetwork::FirstNonFinite() const {
   const auto found = Guarded([&]() -> absl::StatusOr<std::string> { return FindNonFinite(); });
   return found.ok() ? *found : "";
@@ -146,21 +150,20 @@ std::string OneDnnNetwork::FirstNonFinite() const {
 
 std::string OneDnnNetwork::FindNonFinite() const {
   dnnl::stream stream = stream_;
-  const auto is_finite = [&](int value) {
-    return std::ranges::all_of(FloatsOf(values_.data(value)),
-                               [](float v) { return std::isfinite(v); });
+  std::string first;
+  const auto look_at = [&](int value) {
+    const bool is_finite = std::ranges::all_of(FloatsOf(values_.data(value)),
+                                               [](float v) { return std::isfinite(v); });
+    if (first.empty() && !is_finite) first = model_.values[value].name;
   };
   for (size_t i = 0; i < step_.inputs.size(); ++i) SetInput(i);
-  for (const ModelInput& input : model_.inputs) {
-    if (!is_finite(input.value)) return model_.values[input.value].name;
-  }
+  for (const ModelInput& input : model_.inputs) look_at(input.value);
   for (size_t i = 0; i < layers_.size(); ++i) {
     layers_[i].forward.Run(stream);
     stream.wait();
-    const int output = model_.layers[i].output;
-    if (!is_finite(output)) return model_.values[output].name;
+    look_at(model_.layers[i].output);
   }
-  return "";
+  return first;
 }
 
 std::vector<std::string> OneDnnNetwork::LayersWithReferenceCode() const {
@@ -176,21 +179,31 @@ std::vector<std::string> OneDnnNetwork::LayersWithReferenceCode() const {
 }
 
 // What `ready` does keeps its denormal numbers.
+void OneDnnNetwork::RunAlone(const OperationList& operations) {
+  const FlushDenormals flush;
+  operations.Run(stream_);
+  stream_.wait();
+}
+
 absl::Status OneDnnNetwork::DoBackward(const GradientReady& ready) {
-  const auto run = [&](const OperationList& operations) {
-    const FlushDenormals flush;
-    operations.Run(stream_);
-    stream_.wait();
-  };
   BeginBackward();
-  for (size_t i = layers_.size(); i-- > 0;) {
-    const Layer& layer = model_.layers[i];
-    if (ready || UsesOwnGradients(layer.kind)) run(layers_[i].gradients);
-    if (ready && layer.bias >= 0) MILLRACE_RETURN_IF_ERROR(ready(layer.bias));
-    if (ready && layer.weights >= 0) MILLRACE_RETURN_IF_ERROR(ready(layer.weights));
-    run(layers_[i].data);
+  const std::vector<Segment>& segments = values_.segments();
+  for (size_t k = segments.size(); k-- > 0;) {
+    for (const size_t i : segments[k].again) RunAlone(layers_[i].forward);
+    for (size_t i = segments[k].end; i-- > segments[k].begin;) {
+      MILLRACE_RETURN_IF_ERROR(RunLayerBackward(i, ready));
+    }
   }
   EndBackward();
+  return absl::OkStatus();
+}
+
+absl::Status OneDnnNetwork::RunLayerBackward(size_t i, const GradientReady& ready) {
+  const Layer& layer = model_.layers[i];
+  if (ready || UsesOwnGradients(layer.kind)) RunAlone(layers_[i].gradients);
+  if (ready && layer.bias >= 0) MILLRACE_RETURN_IF_ERROR(ready(layer.bias));
+  if (ready && layer.weights >= 0) MILLRACE_RETURN_IF_ERROR(ready(layer.weights));
+  RunAlone(layers_[i].data);
   return absl::OkStatus();
 }
 

@@ -34,6 +34,8 @@ class OneDnnNetwork final : public Network {
  private:
   absl::StatusOr<StepResult> DoForward(const StepInput& input);
   absl::Status DoBackward(const GradientReady& ready);
+  absl::Status RunLayerBackward(size_t i, const GradientReady& ready);
+  void RunAlone(const OperationList& operations);
   void SetInput(size_t i) const;
   std::string FindNonFinite() const;
   StepResult ComputeLosses(const StepInput& input);

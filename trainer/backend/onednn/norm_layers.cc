@@ -178,10 +178,13 @@ void CompileBatchNorm(LayerCompiler& compiler) {
   }
   const std::span<float> mean_now = compiler.Statistics(compiler.layer().mean);
   const std::span<float> variance_now = compiler.Statistics(compiler.layer().variance);
-  compiler.out.forward.AddKernel([=] {
+  compiler.out.measure.AddKernel([=] {
     find();
     norm->norm.MeasureMoments(norm->Batch(), norm->work, norm->moments);
     WriteStatistics(norm->Batch(), norm->moments, mean_now, variance_now);
+  });
+  compiler.out.forward.AddKernel([=] {
+    find();
     norm->Normalize(norm->moments.mean, norm->moments.variance);
   });
   AddBackward(compiler, norm);

@@ -45,7 +45,8 @@ class OperationList {
 
 // The operations of one layer.
 struct CompiledLayer {
-  OperationList forward;
+  OperationList measure;    // what is measured of the batch or drawn, in training; before `forward`
+  OperationList forward;    // may run again, with the same result
   OperationList gradients;  // gradients of the parameters; before `data`
   OperationList data;       // the gradients of the layer's inputs
 };

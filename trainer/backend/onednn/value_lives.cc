@@ -1,7 +1,4 @@
-// The lives of a network's buffers. Layer i runs forward at time i and backward at 2 n - i, where n
-// is the number of layers; the losses run at n.
-
-#include <algorithm>
+// The buffers of a network's memories, and the layers that use them.
 
 #include "trainer/backend/onednn/value_memory.h"
 
@@ -38,9 +35,9 @@ bool ReadsOutputBackward(LayerKind kind) {
 
 memory ValueMemory::NewBuffer(const memory::desc& desc) {
   memory made(desc, engine_, nullptr);
-  buffers_.push_back({desc.get_size()});
-  buffer_of_[made.get()] = buffers_.size() - 1;
-  placed_.emplace_back(made, buffers_.size() - 1);
+  uses_.bytes.push_back(desc.get_size());
+  buffer_of_[made.get()] = uses_.bytes.size() - 1;
+  placed_.emplace_back(made, uses_.bytes.size() - 1);
   return made;
 }
 
@@ -52,9 +49,7 @@ void ValueMemory::AddTerms(size_t i) {
     if (!gradients_[value] || WritesFirst(i, slot) || more_gradients_[value]) continue;
     const memory term = NewBuffer(gradients_[value].get_desc());
     terms_[{i, slot}] = term;
-    if (fusion_.host(i) >= 0) {
-      Use(term, 2 * static_cast<int64_t>(model_.layers.size()) - fusion_.host(i));
-    }
+    if (fusion_.host(i) >= 0) Use(term, uses_.layers[fusion_.host(i)].backward);
   }
 }
 
@@ -63,70 +58,72 @@ memory ValueMemory::term(size_t layer, size_t slot) const {
   return found == terms_.end() ? memory() : found->second;
 }
 
-void ValueMemory::Use(const memory& memory, int64_t time) {
+void ValueMemory::Use(const memory& memory, std::vector<size_t>& users) const {
   if (!memory) return;
   const auto found = buffer_of_.find(memory.get());
-  if (found != buffer_of_.end()) buffers_[found->second].Extend(time);
+  if (found != buffer_of_.end()) users.push_back(found->second);
 }
 
-// Inputs are there before the first layer.
 void ValueMemory::UseForward(size_t i, bool is_training) {
   const Layer& layer = model_.layers[i];
-  const auto time = static_cast<int64_t>(i);
+  LayerUses& uses = uses_.layers[i];
+  uses.multiply_adds = layer.multiply_adds;
   for (const int input : layer.inputs) {
-    if (wiring_.maker(input) < 0) Use(data_[input], -1);
-    Use(data_[input], time);
+    if (wiring_.maker(input) < 0) Use(data_[input], uses_.inputs);
+    Use(data_[input], uses.forward);
   }
-  Use(data_[layer.output], time);
-  if (is_training && fusion_.norm(i).add >= 0) Use(data_[fusion_.norm(i).addend], time);
+  Use(data_[layer.output], uses.forward);
+  Use(data_[layer.output], uses.results);
+  if (is_training && fusion_.norm(i).add >= 0) Use(data_[fusion_.norm(i).addend], uses.forward);
 }
 
 void ValueMemory::UseLosses(bool is_training) {
-  const auto time = static_cast<int64_t>(model_.layers.size());
   for (const Loss& loss : model_.losses) {
-    Use(data_[loss.input], time);
-    if (is_training) Use(gradients_[loss.input], time);
+    Use(data_[loss.input], uses_.losses);
+    if (is_training) Use(gradients_[loss.input], uses_.losses);
   }
 }
 
 void ValueMemory::UseBackward(size_t i) {
   const Layer& layer = model_.layers[i];
-  const int64_t time = 2 * static_cast<int64_t>(model_.layers.size()) - static_cast<int64_t>(i);
-  Use(gradients_[layer.output], time);
-  Use(more_gradients_[layer.output], time);
-  if (ReadsOutputBackward(layer.kind)) Use(data_[layer.output], time);
+  std::vector<size_t>& users = uses_.layers[i].backward;
+  Use(gradients_[layer.output], users);
+  Use(more_gradients_[layer.output], users);
+  if (ReadsOutputBackward(layer.kind)) Use(data_[layer.output], users);
   for (size_t slot = 0; slot < layer.inputs.size(); ++slot) {
     const int input = layer.inputs[slot];
-    Use(gradients_[input], time);
-    Use(more_gradients_[input], time);
-    Use(term(i, slot), time);
-    if (ReadsSourceBackward(layer.kind)) Use(data_[input], time);
+    Use(gradients_[input], users);
+    Use(more_gradients_[input], users);
+    Use(term(i, slot), users);
+    if (ReadsSourceBackward(layer.kind)) Use(data_[input], users);
   }
   const FusedNorm& fused = fusion_.norm(i);
   const int last = fused.relu >= 0 ? fused.relu : fused.add;
   if (last < 0) return;
   const int result = model_.layers[last].output;
-  Use(gradients_[result], time);
-  Use(more_gradients_[result], time);
+  Use(gradients_[result], users);
+  Use(more_gradients_[result], users);
   if (fused.add < 0) return;
-  Use(data_[result], time);
-  Use(gradients_[fused.addend], time);
-  Use(more_gradients_[fused.addend], time);
+  Use(data_[result], users);
+  Use(gradients_[fused.addend], users);
+  Use(more_gradients_[fused.addend], users);
 }
 
 // The gradients of inputs are read after the backward pass, which may run again, so that it has to
 // leave all values as they are.
 void ValueMemory::UseAfterwards() {
-  const auto time = 2 * static_cast<int64_t>(model_.layers.size()) + 1;
-  for (const memory& value : data_) Use(value, time);
-  for (const ModelInput& input : model_.inputs) Use(gradients_[input.value], time);
+  for (const memory& value : data_) Use(value, uses_.afterwards);
+  for (const ModelInput& input : model_.inputs) {
+    Use(gradients_[input.value], uses_.afterwards);
+  }
 }
 
-void ValueMemory::Place() {
-  for (BufferLife& buffer : buffers_) {
-    if (buffer.first > buffer.last) buffer.bytes = 0;
-  }
-  plan_ = PlanArena(buffers_);
+void ValueMemory::Plan(bool recomputes) {
+  segmentation_ = recomputes ? ChooseSegmentation(uses_) : CutLayers(uses_, {});
+  plan_ = PlanArena(LivesOf(uses_, segmentation_));
+}
+
+void ValueMemory::Allocate() {
   arena_ = AllocateArena(plan_.bytes);
   for (auto& [memory, buffer] : placed_) {
     memory.set_data_handle(static_cast<std::byte*>(arena_.get()) + plan_.offsets[buffer]);

@@ -34,6 +34,7 @@ ValueMemory::ValueMemory(const Model& model, int64_t rows, NetworkUse use,
       gradients_(model.values.size()),
       more_gradients_(model.values.size()) {
   const bool is_training = IsTraining(use);
+  uses_.layers.resize(model.layers.size());
   for (const ModelInput& input : model.inputs) AddInput(input, use);
   for (size_t i = 0; i < model.layers.size(); ++i) AddOutput(i, is_training);
   for (size_t value = 0; is_training && value < model.values.size(); ++value) {
@@ -44,7 +45,7 @@ ValueMemory::ValueMemory(const Model& model, int64_t rows, NetworkUse use,
   UseLosses(is_training);
   for (size_t i = 0; is_training && i < model.layers.size(); ++i) UseBackward(i);
   if (use == NetworkUse::kInputGradients) UseAfterwards();
-  Place();
+  Plan(is_training && options.recomputes_activations);
 }
 
 memory::desc ValueMemory::DescOf(int value, memory::data_type type) const {

@@ -11,6 +11,7 @@
 #include "trainer/backend/backend.h"
 #include "trainer/backend/onednn/arena.h"
 #include "trainer/backend/onednn/fusion.h"
+#include "trainer/backend/onednn/segments.h"
 #include "trainer/model/model.h"
 
 namespace millrace::trainer {
@@ -24,9 +25,13 @@ inline constexpr auto kHalf = dnnl::memory::data_type::bf16;
 // that no pass needs at the same time. May throw dnnl::error.
 class ValueMemory {
  public:
-  // `model` outlives it. Gradients are made for training only, those of inputs if `use` says so.
+  // Plans the arena. `model` outlives it. Gradients are made for training only, those of inputs if
+  // `use` says so.
   ValueMemory(const Model& model, int64_t rows, NetworkUse use, const BackendOptions& options,
               const dnnl::engine& engine);
+
+  // Gives all memories their places, once, before a primitive runs. May throw std::bad_alloc.
+  void Allocate();
 
   const dnnl::memory& data(int value) const { return data_[value]; }
   // Empty: nothing reads the gradient of this value.
@@ -37,6 +42,8 @@ class ValueMemory {
   dnnl::memory term(size_t layer, size_t slot) const;
   const Fusion& fusion() const { return fusion_; }
   const ArenaPlan& plan() const { return plan_; }
+  // The order in which the layers have to run backward.
+  const std::vector<Segment>& segments() const { return segmentation_.segments; }
   dnnl::memory::data_type type() const { return type_; }  // of what is between layers
 
   // The memory with another description, sharing its bytes.
@@ -66,12 +73,13 @@ class ValueMemory {
   bool MayWorkInPlace(size_t i) const;
   dnnl::memory NewBuffer(const dnnl::memory::desc& desc);
   void AddTerms(size_t i);
-  void Use(const dnnl::memory& memory, int64_t time);
+  // Adds the memory's buffer, if it has one.
+  void Use(const dnnl::memory& memory, std::vector<size_t>& users) const;
   void UseForward(size_t i, bool is_training);
   void UseBackward(size_t i);
   void UseLosses(bool is_training);
   void UseAfterwards();
-  void Place();
+  void Plan(bool recomputes);
   void AddInput(const ModelInput& input, NetworkUse use);
   void AddOutput(size_t i, bool is_training);
   void AddMoreGradient(int value);
@@ -92,7 +100,8 @@ class ValueMemory {
   std::vector<dnnl::memory> gradients_;                      // by value
   std::vector<dnnl::memory> more_gradients_;                 // by value
   std::map<std::pair<size_t, size_t>, dnnl::memory> terms_;  // by layer and slot
-  std::vector<BufferLife> buffers_;
+  BufferUses uses_;
+  Segmentation segmentation_;
   // Memories in the arena, with their buffers.
   std::vector<std::pair<dnnl::memory, size_t>> placed_;
   std::map<dnnl_memory_t, size_t> buffer_of_;
