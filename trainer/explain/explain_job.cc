@@ -18,6 +18,7 @@
 #include "trainer/explain/rate_plot.h"
 #include "trainer/job/job.h"
 #include "trainer/job/models.h"
+#include "trainer/loop/backend_options.h"
 #include "trainer/loop/plan_file.h"
 #include "trainer/loop/steps.h"
 #include "trainer/model/joint.h"
@@ -87,6 +88,26 @@ std::string Activations(const JobFiles& files, const ModelCost& cost) {
                       batch, ", over all ranks");
 }
 
+// What a training needs for the values between layers and their gradients.
+absl::StatusOr<std::string> ActivationMemoryText(const JobFiles& files, size_t model) {
+  const auto rows = static_cast<int64_t>(files.numbers.batch);
+  const bool is_judged = files.job.models[model].role == "discriminator";
+  const NetworkUse use = is_judged ? NetworkUse::kInputGradients : NetworkUse::kTraining;
+  BackendOptions options = BackendOptionsOf(files.job.job, CoreSplit());
+  const bool recomputes = options.recomputes_activations;
+  const auto plan = [&](bool again) {
+    options.recomputes_activations = again;
+    return OneDnnActivationMemory(files.models[model], rows, use, options);
+  };
+  MILLRACE_ASSIGN_OR_RETURN(const ActivationMemory mine, plan(recomputes));
+  MILLRACE_ASSIGN_OR_RETURN(const ActivationMemory other, plan(!recomputes));
+  return absl::StrCat(BytesText(static_cast<double>(mine.bytes)),
+                      recomputes ? " with recompute_activations, " : ", ",
+                      BytesText(static_cast<double>(other.bytes)),
+                      recomputes ? " without" : " with recompute_activations",
+                      ": to train a batch of ", rows, " on one rank");
+}
+
 std::vector<std::string> Sizes(const JobFiles& files) {
   const Model& model = files.model;
   const ModelCost cost = CostOf(model);
@@ -102,6 +123,11 @@ std::vector<std::string> Sizes(const JobFiles& files) {
   };
   for (size_t i = 0; i < files.models.size(); ++i) {
     const ModelFile& file = files.job.models[i];
+    if (files.numbers.batch > 0) {
+      const auto memory = ActivationMemoryText(files, i);
+      rows.emplace_back(OwnerOf(file) + "activation peak",
+                        memory.ok() ? *memory : std::string(memory.status().message()));
+    }
     rows.emplace_back(OwnerOf(file) + "optimizer", DescribeOptimizer(file.optimizer));
     rows.emplace_back(OwnerOf(file) + "optimizer state",
                       OptimizerState(file.optimizer, files.models[i]));

@@ -10,9 +10,13 @@
 namespace millrace::trainer {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::Contains;
+using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
+using ::testing::Ne;
 using ::testing::Not;
+using ::testing::StartsWith;
 
 class ExplainTest : public TrainTest {
  protected:
@@ -60,8 +64,23 @@ TEST_F(ExplainTest, TheTotalsAreThoseOfTheTable) {
   // 36 + 128 + 128 + 32 + 3 values of a sample.
   EXPECT_THAT(text, HasSubstr("activations      10.2 KiB: the results of all layers for a batch of "
                               "8, over all ranks\n"));
+  EXPECT_THAT(text, ContainsRegex("\nactivation peak  [0-9.]+ KiB, [0-9.]+ KiB with "
+                                  "recompute_activations: to train a batch of 8 on one rank\n"));
   WriteJob("", "adam {} ema {}");
   EXPECT_THAT(Explain(), HasSubstr("optimizer state  2.1 KiB: adam_m, adam_v, ema\n"));
+}
+
+TEST_F(ExplainTest, TheActivationPeakIsThatOfTheJobsPrecisionAndChoice) {
+  const auto peak = [this](const std::string& more) {
+    WriteJob("", "base_lr: 0.1", more);
+    const std::string text = Explain();
+    const size_t begin = text.find("activation peak");
+    return text.substr(begin, text.find('\n', begin) - begin);
+  };
+  const std::string whole = peak("");
+  EXPECT_THAT(peak("precision: 'bfloat16'"), AllOf(StartsWith("activation peak"), Ne(whole)));
+  EXPECT_THAT(peak("recompute_activations: true"),
+              ContainsRegex("KiB with recompute_activations, [0-9.]+ KiB without: to train"));
 }
 
 TEST_F(ExplainTest, TheRatesAreThoseOfTheTraining) {
