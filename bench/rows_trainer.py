@@ -7,7 +7,7 @@ import statistics
 import subprocess
 
 import rows_jobs
-from rows import BIN, Skip, measure_paired, need_cores, run_json
+from rows import BIN, Skip, measure_paired, need_cores, paired, run_json
 from rows_data import imagenet_shards, imagenet_tar
 from rows_jobs import cosmogan_maps, hep_events, time_steps
 
@@ -124,8 +124,32 @@ def resnet50_fed(repeats):
     return row
 
 
-TARGETS = ["millrace", "bench_trainer_rows", *rows_jobs.TARGETS]
-ROWS = [lenet_64, lenet_64_bf16, resnet50_16, resnet50_16_bf16, hep_cnn, cosmogan, resnet50_fed]
+def activation_memory(repeats):
+    """Bytes of the activations' arena by the most that live at a time; what recomputing gives."""
+    need_cores(THREADS)
+    command = [BIN / "bench_activation_memory", "resnet50", 16, THREADS, 2]
+    def run(*words):
+        return run_json([*command, *words], env=PASSIVE)
+    turns = [(run(), run("recompute")) for _ in range(repeats)]
+    mib = 1 << 20
+    row = paired("activation_memory", "MiB", [kept["bytes"] / mib for kept, _ in turns],
+                 [kept["live_bytes"] / mib for kept, _ in turns])
+    def median(figure):
+        return statistics.median(figure(*turn) for turn in turns)
+    row["recompute"] = median(lambda kept, again: again["bytes"] / kept["bytes"])
+    row["recompute_live"] = median(lambda _, again: again["bytes"] / again["live_bytes"])
+    row["recompute_time"] = median(lambda kept, again: again["step_cpu_ms"] / kept["step_cpu_ms"])
+    row["process_mib"] = [median(lambda *turn: turn[which]["process_bytes"] / mib)
+                          for which in (0, 1)]
+    row["note"] = (f"recomputed: {row['recompute']:.3f} of the bytes, {row['recompute_live']:.3f} "
+                   f"of what then lives, in {row['recompute_time']:.2f} times the processor time; "
+                   "the process: {:,.0f} MiB, recomputed {:,.0f}".format(*row["process_mib"]))
+    return row
+
+
+TARGETS = ["millrace", "bench_trainer_rows", "bench_activation_memory", *rows_jobs.TARGETS]
+ROWS = [lenet_64, lenet_64_bf16, resnet50_16, resnet50_16_bf16, hep_cnn, cosmogan, resnet50_fed,
+        activation_memory]
 
 # What rows should reach: in words, and as a test of the row. Shown, never asserted.
 BARS = {
@@ -138,4 +162,6 @@ BARS = {
     "hep_cnn": ("ratio >= 1.3", lambda row: row["ratio"] >= 1.3),
     "cosmogan": ("ratio >= 1.3", lambda row: row["ratio"] >= 1.3),
     "resnet50_fed": ("ratio >= 0.97", lambda row: row["ratio"] >= 0.97),
+    "activation_memory": ("ratio <= 1.15, recomputed <= 0.5",
+                          lambda row: row["ratio"] <= 1.15 and row["recompute"] <= 0.5),
 }

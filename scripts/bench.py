@@ -81,7 +81,7 @@ def show(row):
 
 
 def publish(area, rows, document=README):
-    text = f"{today()}; {counts(rows, 'bars')}:\n\n{table(rows, 'bar')}"
+    text = f"{today()}.\n{counts(rows, 'bars')}:\n\n{table(rows, 'bar')}"
     put_between(document, marks(area), text)
 
 
