@@ -88,7 +88,7 @@ std::string Activations(const JobFiles& files, const ModelCost& cost) {
                       batch, ", over all ranks");
 }
 
-// What a training needs for the values between layers and their gradients.
+// The memory of values between layers, and of their gradients, in training.
 absl::StatusOr<std::string> ActivationMemoryText(const JobFiles& files, size_t model) {
   const auto rows = static_cast<int64_t>(files.numbers.batch);
   const bool is_judged = files.job.models[model].role == "discriminator";

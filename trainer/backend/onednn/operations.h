@@ -45,7 +45,7 @@ class OperationList {
 
 // The operations of one layer.
 struct CompiledLayer {
-  OperationList measure;    // what is measured of the batch or drawn, in training; before `forward`
+  OperationList measure;    // measures or draws by the batch, in training; before `forward`
   OperationList forward;    // may run again, with the same result
   OperationList gradients;  // gradients of the parameters; before `data`
   OperationList data;       // the gradients of the layer's inputs

@@ -54,8 +54,8 @@ class Places {
 
   // Bytes of the results of layers [begin, end).
   size_t MadeBytes(size_t begin, size_t end) const { return made_[end] - made_[begin]; }
-  // Where the fewest bytes are made before and read behind, among the places in (begin, end] at
-  // least half of `bytes` behind `begin`.
+  // The place that the fewest bytes cross, among those in (begin, end] before which layers from
+  // `begin` on make at least half of `bytes`.
   size_t Narrowest(size_t begin, size_t end, size_t bytes) const;
 
  private:

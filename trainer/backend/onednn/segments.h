@@ -7,16 +7,16 @@
 
 #include "trainer/backend/onednn/arena.h"
 
-// Activation checkpointing (Chen et al. 2016): layers are cut to segments. What a segment's layers
-// make and no other segment reads is lost after the forward pass; before the segment runs backward,
-// its layers run forward again. The last segment runs backward at once, so that it loses nothing.
+// Activation checkpointing (Chen et al. 2016): layers are cut into segments. Values that one
+// segment alone uses are lost after the forward pass; before the segment runs backward, its layers
+// run forward again. The last segment runs backward at once, so that it loses nothing.
 
 namespace millrace::trainer {
 
 // The buffers that a layer uses, by their numbers.
 struct LayerUses {
-  std::vector<size_t> forward;  // what it reads and what it writes
-  std::vector<size_t> results;  // what it writes
+  std::vector<size_t> forward;  // reads and writes
+  std::vector<size_t> results;  // writes of the forward pass
   std::vector<size_t> backward;
   int64_t multiply_adds = 0;  // of the forward pass
 };
@@ -27,7 +27,7 @@ struct BufferUses {
   std::vector<size_t> inputs;  // written before the first layer
   std::vector<LayerUses> layers;
   std::vector<size_t> losses;      // used between the passes
-  std::vector<size_t> afterwards;  // not lost at the end, unless they are made again
+  std::vector<size_t> afterwards;  // read after the passes
 };
 
 // Layers that run backward one after another.
@@ -47,9 +47,12 @@ struct Segmentation {
 // Cuts before the layers `cuts`, which ascend.
 Segmentation CutLayers(const BufferUses& uses, const std::vector<size_t>& cuts);
 
-// The segmentation that needs the least memory, or nearly so with less to compute again.
+// The segmentation that computes least again, of those that need at most 5 % more memory than the
+// best of them.
 Segmentation ChooseSegmentation(const BufferUses& uses);
 
+// The lives of all buffers in the passes. A buffer that is lost lives twice; another one that is
+// read after the passes lives until then.
 std::vector<BufferLife> LivesOf(const BufferUses& uses, const Segmentation& segmentation);
 
 }  // namespace millrace::trainer
