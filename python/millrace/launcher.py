@@ -1,9 +1,10 @@
 """Which rank this process is, and of how many."""
 
 import sys
-from typing import NamedTuple
+from typing import Any, NamedTuple, Optional
 
 from millrace import _core
+from millrace.context import log
 
 __all__ = ["Launcher", "detect_launcher"]
 
@@ -16,20 +17,78 @@ class Launcher(NamedTuple):
     source: str
 
 
+_NONE = Launcher(0, 1, "no launcher")
+
+
 def detect_launcher() -> Launcher:
     """Says which rank this process is.
 
-    Asks torch.distributed and jax.distributed, where the program has initialised them, and then the
-    environment: torchrun, Open MPI, MPICH, PMIx, Slurm, TF_CONFIG and Kubernetes. Without any of
-    them the process is rank 0 of 1. Variables that disagree are an error.
+    Asks torch.distributed and jax.distributed, where the program has initialised them, the context
+    of a worker of Ray Train, and a barrier task of Spark. Then it looks at the environment:
+    torchrun, Open MPI, MPICH, PMIx, Slurm, TF_CONFIG and Kubernetes. Without any of them the
+    process is rank 0 of 1. Variables that disagree are an error.
     """
+    for ask in (_ask_torch, _ask_jax, _ask_ray, _ask_spark, _ask_environment):
+        found = ask()
+        if found is not None:
+            return found
+    return _NONE
+
+
+def find_ranks() -> Launcher:
+    """Returns what detect_launcher() does, and writes it to the log: as a warning where a program
+    of Ray or Spark has no rank, since each of its processes would read all rows."""
+    found = detect_launcher()
+    text = "rank {} of {} ({})".format(*found)
+    cluster = next((name for name in ("ray", "pyspark") if name in sys.modules), None)
+    if found is _NONE and cluster is not None:
+        log(1, f"{text}: {cluster} is imported, but this is neither a worker of Ray Train nor a "
+               "barrier task of Spark. If others read the same plan, give rank= and world=")
+    else:
+        log(0, text)
+    return found
+
+
+def _ask_torch() -> Optional[Launcher]:
     distributed = sys.modules.get("torch.distributed")
-    if distributed is not None and distributed.is_available() and distributed.is_initialized():
-        return Launcher(distributed.get_rank(), distributed.get_world_size(), "torch.distributed")
+    if distributed is None or not distributed.is_available() or not distributed.is_initialized():
+        return None
+    return Launcher(distributed.get_rank(), distributed.get_world_size(), "torch.distributed")
+
+
+def _ask_jax() -> Optional[Launcher]:
     jax = sys.modules.get("jax")
-    if jax is not None and jax.distributed.is_initialized():
-        return Launcher(jax.process_index(), jax.process_count(), "jax.distributed")
+    if jax is None or not jax.distributed.is_initialized():
+        return None
+    return Launcher(jax.process_index(), jax.process_count(), "jax.distributed")
+
+
+def _ask_ray() -> Optional[Launcher]:
+    train = sys.modules.get("ray.train")
+    if train is None:
+        return None
+    try:
+        context: Any = train.get_context()
+        found = Launcher(context.get_world_rank(), context.get_world_size(), "ray.train")
+    except Exception:  # this is no worker; of which class that is depends on the version
+        return None
+    # Older versions say 0 of 1 there.
+    return found if found.world > 1 else None
+
+
+def _ask_spark() -> Optional[Launcher]:
+    spark = sys.modules.get("pyspark")
+    if spark is None:
+        return None
+    try:
+        task: Any = spark.BarrierTaskContext.get()
+    except Exception:  # this is no barrier task
+        return None
+    if task is None:
+        return None
+    return Launcher(task.partitionId(), len(task.getTaskInfos()), "pyspark")
+
+
+def _ask_environment() -> Optional[Launcher]:
     found, rank, world, _, source = _core.detect_launcher()
-    if not found:
-        return Launcher(0, 1, "no launcher")
-    return Launcher(rank, world or 1, source)
+    return Launcher(rank, world or 1, source) if found else None

@@ -13,9 +13,9 @@ from typing import (TYPE_CHECKING, Any, Dict, Iterator, NamedTuple, Optional, Se
 from millrace import _core
 from millrace._progress import Progress, Shown
 from millrace.batch import Batch
-from millrace.context import Context, default_context, log
+from millrace.context import Context, default_context
 from millrace.errors import FailedPrecondition, OutOfRange, PlanError
-from millrace.launcher import Launcher, detect_launcher
+from millrace.launcher import Launcher, find_ranks
 from millrace.ops import table_of
 
 if TYPE_CHECKING:
@@ -163,8 +163,7 @@ class Loader:
     def _find_ranks(self) -> Tuple[int, int]:
         if self._ranks is not None:
             return self._ranks  # type: ignore[return-value]
-        self.launcher = detect_launcher()
-        log(0, "rank {} of {} ({})".format(*self.launcher))
+        self.launcher = find_ranks()
         return self.launcher.rank, self.launcher.world
 
     def close(self) -> None:

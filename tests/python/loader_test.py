@@ -6,7 +6,9 @@ import os
 import pickle
 import sys
 import tempfile
+import types
 import unittest
+import unittest.mock
 
 import numpy as np
 
@@ -235,6 +237,48 @@ class Ranks(unittest.TestCase):
     def test_without_a_launcher_the_rank_is_0_of_1(self):
         self.assertEqual(mr.detect_launcher()[:2], (0, 1))
 
+    def test_a_worker_of_ray_train_tells_its_rank(self):
+        class Context:
+            get_world_rank = staticmethod(lambda: 1)
+            get_world_size = staticmethod(lambda: 2)
+
+        with _modules(**{"ray.train": types.SimpleNamespace(get_context=Context)}):
+            self.assertEqual(mr.detect_launcher(), (1, 2, "ray.train"))
+            found = values(shuffled().numpy("value"))
+        self.assertEqual(found, values(shuffled().numpy("value", rank=1, world=2)))
+
+    def test_a_barrier_task_of_spark_tells_its_rank(self):
+        class Task:
+            partitionId = staticmethod(lambda: 2)
+            getTaskInfos = staticmethod(lambda: ["a:1", "a:2", "b:1"])
+
+        get = types.SimpleNamespace(get=Task)
+        with _modules(pyspark=types.SimpleNamespace(BarrierTaskContext=get)):
+            self.assertEqual(mr.detect_launcher(), (2, 3, "pyspark"))
+
+    def test_a_driver_of_ray_or_spark_has_no_rank_and_is_warned(self):
+        def refuse():
+            raise RuntimeError("this is no worker")
+
+        class Alone:  # as older versions of Ray say outside of a worker
+            get_world_rank = staticmethod(lambda: 0)
+            get_world_size = staticmethod(lambda: 1)
+
+        nothing = types.SimpleNamespace(get=lambda: None)
+        refusing = types.SimpleNamespace(get=refuse)
+        for modules in ({"ray": 1, "ray.train": types.SimpleNamespace(get_context=refuse)},
+                        {"ray": 1, "ray.train": types.SimpleNamespace(get_context=Alone)},
+                        {"pyspark": types.SimpleNamespace(BarrierTaskContext=nothing)},
+                        {"pyspark": types.SimpleNamespace(BarrierTaskContext=refusing)}):
+            with self.subTest(modules), _modules(**modules):
+                self.assertEqual(mr.detect_launcher(), (0, 1, "no launcher"))
+                with self.assertLogs("millrace", "WARNING") as logs:
+                    shuffled().numpy().open().close()
+                self.assertIn(f"rank 0 of 1 (no launcher): {next(iter(modules))} is imported",
+                              logs.output[0])
+                with self.assertNoLogs("millrace", "WARNING"):
+                    shuffled().numpy(rank=0, world=1).open().close()
+
     def test_a_rank_without_a_world_is_refused(self):
         with self.assertRaisesRegex(ValueError, "together"):
             shuffled().numpy(rank=1)
@@ -419,6 +463,11 @@ class Errors(unittest.TestCase):
             waiting.next(timeout=0.01)
         feed.push(b'{"x": 5}')
         self.assertEqual(waiting.next()["x"].tolist(), [5])
+
+
+def _modules(**modules):
+    """Makes modules of these names seem imported."""
+    return unittest.mock.patch.dict(sys.modules, modules)
 
 
 @contextlib.contextmanager
