@@ -38,7 +38,9 @@ class BatchType {
   // Takes over a batch of the loader that has this look.
   static Ref Take(PyTypeObject* type, Handle* owned, Look& look) {
     std::unique_ptr<Handle, decltype(Calls::Release)> held(owned, Calls::Release);
-    if (look.fields == nullptr) look.fields = MakeFields(NamesOf(owned));
+    if (!look.fields->names) {
+      look.fields = MakeFields(NamesOf(owned), Ref::Borrow(look.fields->codes.get()));
+    }
     auto* const batch = Make<Object>(type);
     Ref object(reinterpret_cast<PyObject*>(batch));
     new (&batch->look) Look(look);
@@ -153,6 +155,9 @@ class BatchType {
   static PyObject* HasGaps(PyObject* self, void*) { return PyBool_FromLong(As(self)->gaps); }
   static PyObject* IsTrimmed(PyObject* self, void*) { return PyBool_FromLong(As(self)->look.trim); }
 
+  static PyObject* Codes(PyObject* self, void*) {
+    return Ref::Borrow(As(self)->look.fields->codes.get()).release();
+  }
   static PyObject* Device(PyObject* self, void*) { return PyLong_FromLong(As(self)->look.device); }
 
   static PyObject* Token(PyObject* self, void*) {
@@ -227,6 +232,8 @@ class BatchType {
        "where the plan goes on in spite of damage. Rows are counted before any is left out.",
        nullptr},
       {"token", Token, nullptr, "The text from which a loader goes on behind this batch.", nullptr},
+      {"codes", Codes, nullptr, "What its state says of the code of the plan's Python ops.",
+       nullptr},
       {Calls::kOnDevice ? "device" : nullptr, Device, nullptr, "CUDA's number of the device.",
        nullptr},
       {nullptr, nullptr, nullptr, nullptr, nullptr}};

@@ -2,6 +2,7 @@
 #define MILLRACE_PYTHON_CORE_LOADER_TYPE_H_
 
 #include <array>
+#include <memory>
 #include <new>
 #include <string>
 #include <utility>
@@ -179,7 +180,10 @@ class LoaderType {
       OpenArguments open(arguments, keywords);
       auto* const loader = Make<Loader>(type);
       Ref object(reinterpret_cast<PyObject*>(loader));
-      new (&loader->look) Look{nullptr, open.trim(), open.readonly(), open.feed_options().device};
+      auto fields = std::make_shared<Fields>();
+      fields->codes = open.KeepCodes();
+      new (&loader->look)
+          Look{std::move(fields), open.trim(), open.readonly(), open.feed_options().device};
       loader->context = open.KeepContext().release();
       loader->ops = open.KeepOps().release();
       const mr_plan* const plan = open.plan();

@@ -1,5 +1,7 @@
 #include "python/core/look.h"
 
+#include <utility>
+
 namespace millrace::python {
 namespace {
 
@@ -15,8 +17,9 @@ std::vector<Fields::Kind> KindsOf(const std::vector<std::string>& names) {
 
 }  // namespace
 
-std::shared_ptr<const Fields> MakeFields(const std::vector<std::string>& names) {
+std::shared_ptr<const Fields> MakeFields(const std::vector<std::string>& names, Ref codes) {
   auto fields = std::make_shared<Fields>();
+  fields->codes = std::move(codes);
   fields->names = Checked(PyTuple_New(static_cast<Py_ssize_t>(names.size())));
   fields->numbers = Checked(PyDict_New());
   for (size_t i = 0; i < names.size(); ++i) {

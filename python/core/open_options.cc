@@ -27,7 +27,7 @@ OpenArguments::OpenArguments(PyObject* arguments, PyObject* keywords) {
                          "push",   "memory",       "ops",
                          "trim",   "readonly",     "pinned",
                          "device", "ring",         "max_device_bytes",
-                         "http",   nullptr};
+                         "http",   "codes",        nullptr};
   options_.struct_size = sizeof options_;
   feed_options_.struct_size = sizeof feed_options_;
   long long max_device_bytes = 0;
@@ -40,11 +40,11 @@ OpenArguments::OpenArguments(PyObject* arguments, PyObject* keywords) {
   PyObject* http = Py_None;
   int adapt = 1;
   if (!PyArg_ParseTupleAndKeywords(
-          arguments, keywords, "O|O$iiOOpiipOOOOOppiiiLO", const_cast<char**>(names), &plan_,
+          arguments, keywords, "O|O$iiOOpiipOOOOOppiiiLOO!", const_cast<char**>(names), &plan_,
           &context_, &options_.rank, &options_.world, &token, &quarantine, &options_.force_resume,
           &options_.prefetch_batches, &options_.cpu_budget, &adapt, &index_folder, &progress_,
           &push, &memory, &ops_, &trim_, &readonly_, &pinned, &feed_options_.device,
-          &feed_options_.ring, &max_device_bytes, &http)) {
+          &feed_options_.ring, &max_device_bytes, &http, &PyDict_Type, &codes_)) {
     throw Raised();
   }
   plan();

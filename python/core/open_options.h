@@ -28,6 +28,7 @@ class OpenArguments {
   // The objects that the loader uses as long as it lives; None where there are none.
   Ref KeepContext() const { return Ref::Borrow(context_); }
   Ref KeepOps() const { return Ref::Borrow(ops_); }
+  Ref KeepCodes() const { return codes_ == nullptr ? Checked(PyDict_New()) : Ref::Borrow(codes_); }
   // Runs a call that opens files with these options, which Ctrl-C ends. Throws what was raised
   // meanwhile, or the exception of its error.
   void Run(const std::function<mr_error*()>& call);
@@ -41,6 +42,7 @@ class OpenArguments {
   PyObject* plan_ = nullptr;
   PyObject* context_ = Py_None;
   PyObject* ops_ = Py_None;
+  PyObject* codes_ = nullptr;
   PyObject* progress_ = Py_None;
   Ref progress_error_[3];  // as PyErr_Fetch gives it
   HttpArguments http_;

@@ -79,7 +79,7 @@ class SinkMethods:
                 **options: Any) -> str:
         """Returns the text of `millrace explain`: the plan, the rules that were applied to it, and
         what the opened files hold. With rank=-1 the files stay closed."""
-        from .loader import explain
+        from ._explain import explain
         return explain(cast("Plan", self), context, rank, world, **options)
 
     def show(self, rows: int = 32, *, batches: int = 1, rank: int = 0, world: int = 1) -> Page:

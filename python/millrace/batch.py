@@ -7,6 +7,12 @@ from millrace import _core
 __all__ = ["Batch"]
 
 
+def state_of(token: str, epoch: int, inside: bool, codes: Dict[str, str]) -> Dict[str, Any]:
+    """Returns a state: `ops` is there if the plan has Python ops."""
+    state = {"millrace": token, "epoch": epoch, "inside": inside}
+    return {**state, "ops": dict(codes)} if codes else state
+
+
 class FieldMapping:
     """What the batches of all loaders have in common."""
 
@@ -30,7 +36,7 @@ class FieldMapping:
         It is right where a wrapper reads ahead too, which the state of the loader is not.
         """
         ends = self.ends_epoch
-        return {"millrace": self.token, "epoch": self.epoch + ends, "inside": not ends}
+        return state_of(self.token, self.epoch + ends, not ends, self.codes)
 
 
 class Batch(FieldMapping, _core.Batch):

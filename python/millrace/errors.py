@@ -8,8 +8,8 @@ from typing import Dict, NamedTuple, Optional, Tuple, Type
 
 __all__ = [
     "AlreadyExists", "Cancelled", "DataLoss", "Error", "FailedPrecondition", "Internal", "NotFound",
-    "OutOfBudget", "OutOfRange", "PeerLost", "PermissionDenied", "PlanError", "Record", "TimeLimit",
-    "Unavailable", "Unimplemented",
+    "OpChangedWarning", "OutOfBudget", "OutOfRange", "PeerLost", "PermissionDenied", "PlanError",
+    "Record", "TimeLimit", "Unavailable", "Unimplemented",
 ]
 
 _REASONS = (
@@ -142,6 +142,10 @@ class DataLoss(Error):
     """Data that is damaged, or not what the plan says: `record` says where."""
 
     code = 15
+
+
+class OpChangedWarning(UserWarning):
+    """A state was made with other code of a Python op that has the same version."""
 
 
 _CLASSES: Dict[int, Type[Error]] = {kind.code: kind for kind in (

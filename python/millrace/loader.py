@@ -1,18 +1,17 @@
 """Loaders: plans that run, and that `for` goes through epoch by epoch."""
 from __future__ import annotations
 
-import atexit
 import math
 import operator
 import os
-import time
-import weakref
 from typing import (TYPE_CHECKING, Any, Dict, Iterator, NamedTuple, Optional, Sequence,
                     Tuple, Union)
 
 from millrace import _core
+from millrace._codes import codes_of, warn_of_changes
+from millrace._exit import close_at_exit
 from millrace._progress import Progress, Shown
-from millrace.batch import Batch
+from millrace.batch import Batch, state_of
 from millrace.context import Context, default_context
 from millrace.errors import FailedPrecondition, OutOfRange, PlanError
 from millrace.launcher import Launcher, find_ranks
@@ -97,6 +96,7 @@ class Loader:
             "prefetch": prefetch or 0, "cpu_budget": cpu_budget or 0,
             "index_folder": None if index_folder is None else os.fspath(index_folder),
             "http": None if http is None else http.core()}
+        self._codes = codes_of(self.plan._attached.ops)
         self._core: Any = None
         self._pid = 0
         self.launcher: Optional[Launcher] = None
@@ -117,7 +117,7 @@ class Loader:
             core = self._opened()
             self._check_keys(core)
             self._core, self._pid = core, os.getpid()
-            _open.add(self)
+            close_at_exit(self)
         elif self._pid != os.getpid():
             raise FailedPrecondition(
                 "the loader was opened before this process forked: make another one here")
@@ -134,7 +134,7 @@ class Loader:
                     self.plan.core(), context._core, rank=rank, world=world, token=self._token,
                     force=self._force, trim=self._last == "trim", readonly=not self._writable,
                     progress=progress, push=attached.push, memory=attached.memory or None,
-                    ops=table_of(attached.ops), pinned=self._pinned_device,
+                    ops=table_of(attached.ops), codes=self._codes, pinned=self._pinned_device,
                     **self._options)
         except PlanError as error:
             raise self.plan._placed(error) from None
@@ -328,17 +328,20 @@ class Loader:
         if self._ahead is not None:
             return self._ahead[0]
         token = self._token or "" if self._core is None else self._core.save()
-        return {"millrace": token, "epoch": self._epoch, "inside": self._inside}
+        return state_of(token, self._epoch, self._inside, self._codes)
 
     def load_state_dict(self, state: Dict[str, Any], *, force: bool = False) -> None:
         """Goes on behind the batch that the state came from: the next `for` reads the rest of its
         epoch. Of a loader that is not open, the state is checked when it is opened.
 
         force: True if a state of another plan or of other data is taken too.
+
+        OpChangedWarning: a Python op has other code than the op of the same version had.
         """
         try:
             token, epoch, inside = state["millrace"], state["epoch"], state["inside"]
-        except (KeyError, TypeError) as error:
+            warn_of_changes(state.get("ops", {}), self._codes)
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise ValueError("not a state of state_dict()") from error
         if self._core is None or force:
             self.close()
@@ -406,32 +409,3 @@ def _repeated(plan: Plan) -> Plan:
         except PlanError:  # an input repeats already, or the plan is not whole
             pass
     return plan
-
-
-def explain(plan: Plan, context: Optional[Context], rank: int, world: int, **options: Any) -> str:
-    """Returns the text of `millrace explain` (Plan.explain)."""
-    attached = plan._attached
-    http: Optional[HttpOptions] = options.pop("http", None)
-    if http is not None:
-        options["http"] = http.core()
-    return _core.explain(
-        plan.core(), (context or default_context())._core, rank=rank, world=world,
-        push=attached.push, memory=attached.memory or None, ops=table_of(attached.ops), **options)
-
-
-# The loaders that are open. Their threads may call functions of Python, so they end before it does.
-_open: "weakref.WeakSet[Loader]" = weakref.WeakSet()
-
-
-def _end() -> None:
-    cores = [loader._core for loader in list(_open)
-             if loader._core is not None and loader._pid == os.getpid()]
-    for core in cores:
-        core.close()
-    for core in cores:
-        while core.busy:  # another thread is on its way out of it
-            time.sleep(0.001)
-    _core.end()
-
-
-atexit.register(_end)

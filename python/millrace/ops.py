@@ -10,6 +10,7 @@ import threading  # noqa: F401  its first importer is Python's main thread, whic
 from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Optional, Sequence, Tuple, Union
 
 from millrace import _core
+from millrace._codes import hash_of
 
 __all__ = ["BatchOp", "BatchRows", "FieldSpec", "RunOp", "Rows", "batch_op", "field", "op"]
 
@@ -190,6 +191,7 @@ class RunOp:
                  rows: int) -> None:
         self.function, self.name, self.version = function, name, version
         self.reads, self.writes, self.removes, self.rows = reads, writes, removes, rows
+        self.code = hash_of(function)
         self.__module__ = function.__module__
 
     def __call__(self, rows: Rows) -> Any:
@@ -217,6 +219,7 @@ class BatchOp:
                  group_rows: int) -> None:
         self.function, self.name, self.version = function, name, version
         self.group_rows = group_rows
+        self.code = hash_of(function)
         self.__module__ = function.__module__
 
     def __call__(self, batch: BatchRows) -> Any:
@@ -249,7 +252,8 @@ def op(*, reads: Union[str, Sequence[str]] = (), writes: Union[FieldSpec, Sequen
 
     reads, removes: names of the fields that it reads, and of those that samples lose.
     writes: the fields that it writes, new ones or instead of old ones.
-    version: another number for a function that computes something else; states know it.
+    version: another number for a function that computes something else; a state of another version
+        is refused. A state of the same version and other code is an OpChangedWarning.
     name: its name in plans; None: that of the function.
     rows: the samples that it would rather get at once. Results must not depend on it.
     """

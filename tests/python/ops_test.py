@@ -1,10 +1,14 @@
 """Python functions inside the pipeline, and sources that the program feeds."""
+import functools
 import gc
 import itertools
+import json
 import pickle
+import tempfile
 import threading
 import traceback
 import unittest
+import warnings
 import weakref
 
 import numpy as np
@@ -269,6 +273,92 @@ class RunOps(unittest.TestCase):
     def test_a_plan_with_an_op_pickles(self):
         plan = pickle.loads(pickle.dumps(plan_of(noisy)))
         self.assertEqual(all_values(plan)[0].tolist(), list(range(0, 16, 2)))
+
+
+def changed(scale, version=1):
+    """Returns an op whose code depends on `scale`."""
+    kind = mr.op(reads="value", writes=mr.field("value", "int64"), name="scale", version=version)
+    program = f"def function(rows): rows.out['value'] = {scale} * rows['value']"
+    space = {}
+    exec(program, space)
+    return kind(space["function"])
+
+
+class Codes(unittest.TestCase):
+    """What states know of the code of ops."""
+
+    def resume(self, state, *ops, **options):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            plan = mr.range(40)
+            for op in ops:
+                plan = plan.op(op)
+            with plan.batch(8).options(seed=5).numpy("value") as loader:
+                loader.load_state_dict(state, **options)
+                next(iter(loader))
+        return [(one.category, str(one.message), one.filename) for one in caught]
+
+    def states_of(self, op):
+        """Returns the states of a loader and of its batch, as JSON keeps them."""
+        with plan_of(op).numpy() as loader:
+            batch = loader.next()
+            states = loader.state_dict(), batch.state_dict()
+        return [json.loads(json.dumps(state)) for state in states]
+
+    def test_the_state_of_a_loader_and_of_a_batch_has_a_code_of_each_op(self):
+        of_loader, of_batch = self.states_of(noisy)
+        self.assertEqual(of_loader, of_batch)
+        self.assertRegex(of_loader["ops"]["noisy"], "^1:[0-9a-f]{8}$")
+        with mr.range(8).batch(8).numpy() as loader:
+            self.assertNotIn("ops", loader.next().state_dict())
+
+    def test_the_same_code_is_resumed_silently(self):
+        self.assertEqual([self.resume(state, noisy) for state in self.states_of(noisy)], [[], []])
+        same = [self.resume(state, changed(2)) for state in self.states_of(changed(2))]
+        self.assertEqual(same, [[], []])
+
+    def test_changed_code_of_the_same_version_is_a_warning_that_names_the_op(self):
+        for state in self.states_of(changed(2)):
+            (category, message, filename), = self.resume(state, changed(3))
+            self.assertIs(category, mr.OpChangedWarning)
+            self.assertIn("the code of op 'scale' is not that of the state", message)
+            self.assertEqual(filename, __file__)
+
+    def test_code_in_a_file_is_told_by_its_source(self):
+        @mr.op(reads="value", writes=mr.field("value", "int64"), name="noisy")
+        def other(rows):
+            rows.out["value"] = rows["value"]
+
+        warned, = self.resume(self.states_of(noisy)[0], other)
+        self.assertIs(warned[0], mr.OpChangedWarning)
+        calls = functools.partial(noisy.function)
+        self.assertEqual(mr.op(name="noisy")(calls).code, noisy.code)
+
+    def test_a_file_that_is_no_source_of_the_function_does_no_harm(self):
+        space = {"mr": mr}
+        with tempfile.NamedTemporaryFile("w", suffix=".py") as file:
+            file.write("\n(((\n")
+            file.flush()
+            program = "\n@mr.batch_op()\ndef function(batch): batch['value'] += 1"
+            exec(compile(program, file.name, "exec"), space)
+        self.assertRegex(space["function"].code, "^[0-9a-f]{8}$")
+
+    def test_another_version_is_refused_and_forced_without_a_warning(self):
+        state, _ = self.states_of(changed(2))
+        with self.assertRaisesRegex(mr.FailedPrecondition, "plan"):
+            self.resume(state, changed(3, version=2))
+        self.assertEqual(self.resume(state, changed(3, version=2), force=True), [])
+
+    def test_a_state_without_codes_is_taken(self):
+        state, _ = self.states_of(changed(2))
+        del state["ops"]
+        self.assertEqual(self.resume(state, changed(3)), [])
+
+    def test_codes_that_are_none_are_no_state(self):
+        state, _ = self.states_of(changed(2))
+        for ops in (7, ["scale"], {"scale": 7}, {"scale": "1"}):
+            with self.assertRaisesRegex(ValueError, "not a state"):
+                self.resume({**state, "ops": ops}, changed(2))
 
 
 class BatchOps(unittest.TestCase):
