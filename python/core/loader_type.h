@@ -30,6 +30,19 @@ class LoaderType {
  private:
   using Handle = typename Calls::Handle;
 
+  // What it has delivered, and how long calls have waited for it.
+  struct Counts {
+    uint64_t batches, samples, waits, wait_ns;
+  };
+
+  static PyObject* GetCounts(PyObject* self, void*) {
+    const Counts& counts = AsLoader(self)->counts;
+    return Py_BuildValue("(KKKK)", static_cast<unsigned long long>(counts.batches),
+                         static_cast<unsigned long long>(counts.samples),
+                         static_cast<unsigned long long>(counts.waits),
+                         static_cast<unsigned long long>(counts.wait_ns));
+  }
+
   struct Loader {
     PyObject_HEAD;
     Handle* loader;  // NULL once it is closed
@@ -38,6 +51,7 @@ class LoaderType {
     Look look;
     bool busy;     // true while a thread is in a call
     bool closing;  // true if that thread closes it when it comes back
+    Counts counts;
   };
 
   static Loader* AsLoader(PyObject* object) { return reinterpret_cast<Loader*>(object); }
@@ -201,6 +215,26 @@ class LoaderType {
     return value;
   }
 
+  static void WaitForNext(const Use& use, int64_t timeout_ns, typename Calls::BatchHandle** batch,
+                          int32_t* outcome) {
+    const Wait wait(timeout_ns);
+    const WaitCount count(use->counts.waits, use->counts.wait_ns);
+    while (*outcome == MR_TIMED_OUT && wait.GoesOn()) {
+      use.CheckError(wait.Slice(
+          [&](int64_t slice_ns) { return Calls::Next(use.get(), slice_ns, batch, outcome); }));
+    }
+  }
+
+  static Ref Deliver(typename Calls::BatchHandle* owned, Loader& from) {
+    mr_info info = {};
+    info.struct_size = sizeof info;
+    mr_error_free(Calls::Info(owned, &info));
+    Ref batch = MakeBatch(owned, from.look);
+    ++from.counts.batches;
+    from.counts.samples += static_cast<uint64_t>(info.valid_rows);
+    return batch;
+  }
+
   // Tries with the interpreter's lock held: given up for every batch, it would come back late where
   // another thread of Python is busy.
   static PyObject* Next(PyObject* self, PyObject* arguments) {
@@ -211,14 +245,8 @@ class LoaderType {
       typename Calls::BatchHandle* batch = nullptr;
       int32_t outcome = MR_FAILED;
       use.CheckError(Calls::TryNext(use.get(), &batch, &outcome));
-      if (outcome == MR_TIMED_OUT) {
-        for (const Wait wait(timeout_ns); outcome == MR_TIMED_OUT && wait.GoesOn();) {
-          use.CheckError(wait.Slice([&](int64_t slice_ns) {
-            return Calls::Next(use.get(), slice_ns, &batch, &outcome);
-          }));
-        }
-      }
-      if (outcome == MR_BATCH) return MakeBatch(batch, use->look);
+      if (outcome == MR_TIMED_OUT) WaitForNext(use, timeout_ns, &batch, &outcome);
+      if (outcome == MR_BATCH) return Deliver(batch, *AsLoader(self));
       if (outcome == MR_END) return Ref::Borrow(Py_None);
       Check(mr_error_create(MR_DEADLINE_EXCEEDED, "no batch was ready in that time"));
       throw Raised();
@@ -310,6 +338,9 @@ class LoaderType {
   static inline PyGetSetDef properties_[] = {
       {"closed", IsClosed, nullptr, "True once it is closed.", nullptr},
       {"busy", IsBusy, nullptr, "True while a thread is in a call.", nullptr},
+      {"counts", GetCounts, nullptr,
+       "The batches and samples delivered, the calls that waited for one, and their nanoseconds.",
+       nullptr},
       {nullptr, nullptr, nullptr, nullptr, nullptr}};
 
   static inline PyType_Slot slots_[] = {{Py_tp_doc, const_cast<char*>(Calls::kDoc)},

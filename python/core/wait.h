@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdint>
 
 #include "capi/millrace.h"
 #include "python/core/lock.h"
@@ -44,6 +45,22 @@ class Wait {
 
   const bool limited_;
   const Clock::time_point end_;
+};
+
+// Counts a wait, and its time, which is that from here to its end.
+class WaitCount {
+ public:
+  WaitCount(uint64_t& waits, uint64_t& nanoseconds) : nanoseconds_(nanoseconds) { ++waits; }
+  WaitCount(const WaitCount&) = delete;
+  WaitCount& operator=(const WaitCount&) = delete;
+  ~WaitCount() {
+    const auto time = std::chrono::steady_clock::now() - begin_;
+    nanoseconds_ += static_cast<uint64_t>(std::chrono::nanoseconds(time).count());
+  }
+
+ private:
+  uint64_t& nanoseconds_;
+  const std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
 };
 
 }  // namespace millrace::python

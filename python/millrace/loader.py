@@ -10,6 +10,7 @@ from typing import (TYPE_CHECKING, Any, Dict, Iterator, NamedTuple, Optional, Se
 from millrace import _core
 from millrace._codes import codes_of, warn_of_changes
 from millrace._exit import close_at_exit
+from millrace._meter import Meter
 from millrace._progress import Progress, Shown
 from millrace.batch import Batch, state_of
 from millrace.context import Context, default_context
@@ -108,6 +109,7 @@ class Loader:
         self._ended = False
         self._ahead: Optional[Tuple[Dict[str, Any], Optional[Batch]]] = None  # what peek has seen
         self._iteration = 0  # the number of the `for` that may read
+        self._meter = Meter()
 
     # ---- Opening and closing ----
 
@@ -117,6 +119,7 @@ class Loader:
             core = self._opened()
             self._check_keys(core)
             self._core, self._pid = core, os.getpid()
+            self._meter.start(core)
             close_at_exit(self)
         elif self._pid != os.getpid():
             raise FailedPrecondition(
@@ -176,6 +179,7 @@ class Loader:
         except RuntimeError:  # another thread waits for a batch, and gets Cancelled
             pass
         self._ahead = None
+        self._meter.stop(core)
         core.close()
 
     def cancel(self) -> None:
@@ -231,20 +235,25 @@ class Loader:
     def __iter__(self) -> Iterator[Any]:
         self._begin_epoch()
         deliver, iteration = self._deliver, self._iteration
-        while True:
-            if iteration != self._iteration:
-                raise RuntimeError("another `for` has begun on this loader: it has one position")
-            try:
-                batch = self.next()
-                delivered = [] if batch is None else [deliver(batch)]
-            except BaseException:  # such as OutOfBudget: the next `for` goes on here
-                self._resumed = True
-                raise
-            if batch is None:
-                return
-            yield delivered.pop()  # it is the program's alone
-            if batch.ends_epoch and not self._one_pass:
-                return
+        try:
+            while True:
+                if iteration != self._iteration:
+                    raise RuntimeError(
+                        "another `for` has begun on this loader: it has one position")
+                try:
+                    batch = self.next()
+                    delivered = [] if batch is None else [deliver(batch)]
+                except BaseException:  # such as OutOfBudget: the next `for` goes on here
+                    self._resumed = True
+                    raise
+                if batch is None:
+                    return
+                yield delivered.pop()  # it is the program's alone
+                if batch.ends_epoch and not self._one_pass:
+                    return
+        finally:
+            if iteration == self._iteration:
+                self._meter.stop(self._core)
 
     def _begin_epoch(self) -> None:
         self.open()
@@ -256,6 +265,7 @@ class Loader:
                 raise OutOfRange(
                     "the stream has ended, as the plan says; set_epoch(0) starts it again")
         self._resumed = False
+        self._meter.start(self._core)
 
     @property
     def is_inside_epoch(self) -> bool:
@@ -313,6 +323,7 @@ class Loader:
         if epoch < 0:
             raise ValueError(f"there is no epoch {epoch}")
         self.open()
+        self._meter.start(self._core)
         if epoch == self._epoch and not self._ended and (self._resumed or not self._inside):
             return
         self._resumed = False
@@ -380,7 +391,21 @@ class Loader:
         return self.open()._core.locate(*map(int, sample_id))  # type: ignore[no-any-return]
 
     def stats(self) -> Dict[str, float]:
-        """The metrics of its context."""
+        """How fast batches came, and how long the program waited for them: of the `for` that runs,
+        or that ran last; without one, since the loader was opened or set_epoch was called.
+
+        batches, samples: the batches delivered, and this rank's samples in them.
+        seconds: the time since the `for` began, up to its end.
+        samples_per_second: samples / seconds.
+        waits: the calls that found no batch ready.
+        wait_seconds: their time. Where the pipeline keeps up it is short.
+        wait_fraction: wait_seconds / seconds.
+        """
+        return self._meter.read(self._core)
+
+    @property
+    def metrics(self) -> Dict[str, float]:
+        """The metrics of its context, which all loaders of the context add to."""
         return (self._context or default_context()).metrics
 
     def __repr__(self) -> str:

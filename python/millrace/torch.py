@@ -160,6 +160,11 @@ class TorchLoader(DataLoader):  # type: ignore[type-arg]
         """As Loader.stats."""
         return self.loader.stats()
 
+    @property
+    def metrics(self) -> Any:
+        """As Loader.metrics."""
+        return self.loader.metrics
+
 
 def _with_accelerate(owner: TorchLoader, batches: Iterator[Any]) -> Iterator[Any]:
     """Tells Accelerate, where the program uses it, which batch is the last of an epoch: then it

@@ -396,6 +396,75 @@ class Errors(unittest.TestCase):
         with tempfile.NamedTemporaryFile(suffix=".jsonl") as file:
             file.write(b'{"x": 1}\n{"x": }\n')
             file.flush()
+class Stats(unittest.TestCase):
+    """Of a stream that the test itself feeds, so that it says when a call waits."""
+
+    def setUp(self):
+        self.feed = mr.PushSource()
+        plan = mr.push(self.feed).parse_json(mr.feature("x", int)).batch(2)
+        self.loader = plan.numpy("x", last="trim")
+
+    def push(self, count):
+        for i in range(count):
+            self.feed.push(b'{"x": %d}' % i)
+
+    def check(self, stats, **expected):
+        self.assertEqual({name: stats[name] for name in expected}, expected)
+        self.assertGreater(stats["seconds"], 0)
+        self.assertAlmostEqual(stats["samples_per_second"], stats["samples"] / stats["seconds"])
+        self.assertAlmostEqual(stats["wait_fraction"], stats["wait_seconds"] / stats["seconds"])
+        self.assertLessEqual(stats["wait_fraction"], 1)
+
+    def test_a_loader_that_was_not_used_has_delivered_nothing(self):
+        self.check(self.loader.stats(), batches=0, samples=0, waits=0, wait_seconds=0)
+
+    def test_batches_samples_and_waits_are_those_of_the_loader(self):
+        self.push(3)
+        self.feed.finish()
+        with numbers().numpy() as other:
+            other.next()
+            with self.loader as loader:
+                self.assertEqual(len(list(loader)), 2)
+        self.check(loader.stats(), batches=2, samples=3)
+        self.check(other.stats(), batches=1, samples=8)
+
+    def test_a_call_that_finds_no_batch_is_a_wait_whatever_comes_of_it(self):
+        self.loader.open()
+        for count in (1, 2):
+            with self.assertRaises(mr.TimeLimit):
+                self.loader.next(timeout=0)
+            stats = self.loader.stats()
+            self.check(stats, batches=0, samples=0, waits=count)
+            self.assertGreater(stats["wait_seconds"], 0)
+
+    def test_each_for_has_figures_of_its_own_which_stay_behind_its_end(self):
+        with shuffled().numpy("value") as loader:
+            for _ in loader:
+                break
+            stats = loader.stats()
+            self.check(stats, batches=1, samples=8)
+            self.assertEqual(loader.stats(), stats)
+            list(loader)
+            self.check(loader.stats(), batches=5, samples=40)
+        self.check(loader.stats(), batches=5, samples=40)
+
+    def test_without_a_for_they_are_of_all_since_the_opening_or_set_epoch(self):
+        with shuffled().numpy("value") as loader:
+            loader.next()
+            loader.next()
+            self.check(loader.stats(), batches=2, samples=16)
+            loader.set_epoch(3)
+            loader.next()
+            self.check(loader.stats(), batches=1, samples=8)
+
+    def test_metrics_are_those_of_the_context(self):
+        context = mr.Context(threads=1)
+        with numbers().numpy(context=context) as loader:
+            list(loader)
+            self.assertEqual(loader.metrics, context.metrics)
+            self.assertEqual(loader.metrics["millrace_batches_total"], 3)
+
+
             loader = mr.text(file.name).parse_json(mr.feature("x", int)).batch(1).numpy()
             loader.next()
             with self.assertRaises(mr.DataLoss) as caught:

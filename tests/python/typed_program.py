@@ -52,7 +52,8 @@ def sinks(plan: mr.Plan) -> None:
     tf: mr.tf.TfLoader = plan.tf()
     cuda: mr.DeviceLoader = plan.cuda("image", device=batches)
     for loader in (jax, tf, cuda):
-        print(loader.stats())
+        figures: dict[str, float] = loader.stats()
+        print(figures["wait_fraction"], loader.metrics["millrace_batches_total"])
 
 
 def write(prefix: pathlib.Path) -> mr.ConvertReport:

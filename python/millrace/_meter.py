@@ -1,0 +1,36 @@
+"""How fast a loader delivers, and how long its program waits for it."""
+from __future__ import annotations
+
+import time
+from typing import Any, Dict, Optional
+
+class Meter:
+    """What a loader has delivered since a moment."""
+
+    def __init__(self) -> None:
+        self._counts = (0, 0, 0, 0)
+        self._begin = time.perf_counter()
+        self._stopped: Optional[Dict[str, float]] = None
+
+    def start(self, core: Any) -> None:
+        """Makes this the moment. core: of the loader."""
+        self._counts = core.counts
+        self._begin = time.perf_counter()
+        self._stopped = None
+
+    def stop(self, core: Any) -> None:
+        """Keeps what was so far, until the next start. core: of the loader; None: none is open."""
+        if self._stopped is None:
+            self._stopped = self.read(core)
+
+    def read(self, core: Any) -> Dict[str, float]:
+        """Returns the figures of Loader.stats."""
+        if self._stopped is not None:
+            return dict(self._stopped)
+        seconds = max(time.perf_counter() - self._begin, 1e-9)
+        counts = core.counts if core is not None else self._counts
+        batches, samples, waits, wait_ns = (now - then for now, then in zip(counts, self._counts))
+        wait_seconds = wait_ns / 1e9
+        return {"batches": batches, "samples": samples, "seconds": seconds,
+                "samples_per_second": samples / seconds, "waits": waits,
+                "wait_seconds": wait_seconds, "wait_fraction": wait_seconds / seconds}
