@@ -46,7 +46,8 @@ class Loader:
     keys: the fields that are delivered: a name gives arrays, several names give tuples of arrays.
         None gives Batch, a mapping.
     last: of a batch with fewer samples than rows, "pad" delivers all rows, and batch.valid says
-        which are padding; "trim" leaves padding out.
+        which are padding; "trim" leaves padding out. "drop" leaves the last batch out if it is not
+        full, and the rest as "pad": it sets the plan's batch(..., drop_remainder=True).
     rank, world: of the rows of every batch, those that this process reads; None: as
         detect_launcher() says.
     context: the threads and the memory; None: default_context().
@@ -75,12 +76,11 @@ class Loader:
                  progress: Progress = None, http: Optional[HttpOptions] = None,
                  writable: bool = True,
                  pinned: Union[bool, int] = False, repeat: bool = True) -> None:
-        if last not in ("pad", "trim"):
-            raise ValueError(
-                f"last is {last!r}, not 'pad' or 'trim'. To drop a partial batch, set the plan's "
-                "batch(..., drop_remainder=True)")
+        if last not in ("pad", "trim", "drop"):
+            raise ValueError(f"last is {last!r}, not 'pad', 'trim' or 'drop'")
         if (rank is None) != (world is None):
             raise ValueError("rank and world are given together, or neither")
+        plan = plan._without_remainder() if last == "drop" else plan
         self.plan = _repeated(plan) if repeat else plan
         self._one_pass = "repeat" not in self.plan.ops_of_stages
         self._epochs = self.plan.count_of_epochs()

@@ -134,6 +134,12 @@ class Plan(StageMethods, SinkMethods):
         plan.check()
         return plan
 
+    def _without_remainder(self) -> Plan:
+        """Returns the plan that leaves a last batch out that is not full."""
+        stages = tuple(stage._replace(fields={**stage.fields, "drop_remainder": True})
+                       if stage.op in BATCHES else stage for stage in self._stages)
+        return self._with(_stages=stages)
+
     def _set(self, given: Mapping[str, object]) -> Plan:
         settings = {**self._settings, **_values.checked("Pipeline", "options", given)}
         plan = self._with(_settings=settings, _settings_place=_places.caller())

@@ -312,6 +312,17 @@ class Batches(unittest.TestCase):
         self.assertEqual((trimmed.rows, trimmed.valid.tolist()), (4, [True] * 4))
         self.assertEqual(trimmed.ids.tolist(), [[0, row, 0] for row in range(16, 20)])
 
+    def test_a_partial_batch_is_dropped(self):
+        loader = numbers().numpy("value", last="drop")
+        self.assertEqual(len(loader), 2)
+        self.assertEqual([flat(loader), flat(loader)], [list(range(16))] * 2)
+        self.assertEqual(loader.plan, numbers(drop_remainder=True).repeat())
+        halves = [flat(numbers().numpy("value", last="drop", rank=rank, world=2))
+                  for rank in range(2)]
+        self.assertEqual(halves, [[0, 1, 2, 3, 8, 9, 10, 11], [4, 5, 6, 7, 12, 13, 14, 15]])
+        plan = mr.range(20).ragged_batch(8)
+        self.assertEqual(len(list(plan.numpy(last="drop", repeat=False))), 2)
+
     def test_rows_between_others_are_left_out_too(self):
         records = [b'{"x": 1}', b"damage", b'{"x": 3}', b'{"x": 4}']
         plan = (mr.memory(records).parse_json(mr.feature("x", int)).batch(4)
@@ -385,17 +396,6 @@ class Batches(unittest.TestCase):
         self.assertTrue((again["image"] == 3).all())
 
 
-class Errors(unittest.TestCase):
-    def test_a_missing_file_is_not_found(self):
-        with self.assertRaises(FileNotFoundError) as caught:
-            mr.tfrecord("/nowhere/x.tfrecord").parse_example(mr.feature("x", int)).batch(1) \
-                .numpy().open()
-        self.assertIsInstance(caught.exception, mr.NotFound)
-
-    def test_damage_names_its_record(self):
-        with tempfile.NamedTemporaryFile(suffix=".jsonl") as file:
-            file.write(b'{"x": 1}\n{"x": }\n')
-            file.flush()
 class Stats(unittest.TestCase):
     """Of a stream that the test itself feeds, so that it says when a call waits."""
 
@@ -465,6 +465,17 @@ class Stats(unittest.TestCase):
             self.assertEqual(loader.metrics["millrace_batches_total"], 3)
 
 
+class Errors(unittest.TestCase):
+    def test_a_missing_file_is_not_found(self):
+        with self.assertRaises(FileNotFoundError) as caught:
+            mr.tfrecord("/nowhere/x.tfrecord").parse_example(mr.feature("x", int)).batch(1) \
+                .numpy().open()
+        self.assertIsInstance(caught.exception, mr.NotFound)
+
+    def test_damage_names_its_record(self):
+        with tempfile.NamedTemporaryFile(suffix=".jsonl") as file:
+            file.write(b'{"x": 1}\n{"x": }\n')
+            file.flush()
             loader = mr.text(file.name).parse_json(mr.feature("x", int)).batch(1).numpy()
             loader.next()
             with self.assertRaises(mr.DataLoss) as caught:
@@ -510,8 +521,8 @@ class Stats(unittest.TestCase):
             plan.numpy().open()
 
     def test_wrong_options_are_told_at_once(self):
-        with self.assertRaisesRegex(ValueError, "drop_remainder"):
-            numbers().numpy(last="drop")
+        with self.assertRaisesRegex(ValueError, "'pad', 'trim' or 'drop'"):
+            numbers().numpy(last="keep")
         with self.assertRaisesRegex(ValueError, "not a number of bytes"):
             mr.Context(memory_budget="2 gigs")
         with self.assertRaisesRegex(ValueError, "not a number of bytes"):
