@@ -59,9 +59,9 @@ c++ -std=c++20 -fPIC -shared -I. tests/pipeline/cuda/fake_driver.cc -o "$driver"
 
 status=0
 cd tests/python
-for test in arrow_test copies_test gradients_test imports_test jax_gradients_test jax_test \
-  keras_test loader_test progress_test sharing_test tf_test torch_gradients_test torch_test \
-  torch_training_test torch_weights_test types_test; do
+for test in arrow_test copies_test docs_test gradients_test imports_test jax_gradients_test \
+  jax_test keras_test loader_test progress_test sharing_test tf_test torch_digest_test \
+  torch_gradients_test torch_test torch_training_test torch_weights_test types_test; do
   [ "$test" = copies_test ] && library=$driver || library=
   MILLRACE_CUDA_LIBRARY=$library MILLRACE_SOURCE_DIR=$(realpath ../..) \
     PYTHONPATH=$package PYTHONDONTWRITEBYTECODE=1 \

@@ -6,7 +6,8 @@
   - no line of prose is longer than 100 columns; tables, blocks of code and single long words (a
     URL, say) are not prose;
   - README.md has at most 90 lines;
-  - no document holds the marks of a merge.
+  - no document holds the marks of a merge;
+  - no document denies what there is, such as the Python package.
 
 Usage: check_docs.py ROOT       prints each violation as "file:line: text", exits 1 if there is one
 """
@@ -24,6 +25,8 @@ FENCE = re.compile(r"^\s*(```|~~~)")
 LINK = re.compile(r"\[[^\]\[]*\]\(([^)\s]+)(?:\s+\"[^\"]*\")?\)")
 CODE = re.compile(r"`[^`\n]*`")
 MERGE_MARK = re.compile(r"^(<<<<<<<|>>>>>>>) ")
+DENIAL = re.compile(r"\b(no|lacks? (a|any)|without (a|any)) Python (package|interface|bindings?)\b",
+                    re.IGNORECASE)
 HEADING = re.compile(r"^#{1,6}\s+(.*?)\s*$")
 SCHEME = re.compile(r"^[a-z][a-z0-9+.-]*:")
 
@@ -138,6 +141,8 @@ def check_docs(root):
                   for number, columns in wide_lines(text)]
         found += [f"{path}:{number}: mark of a merge"
                   for number, line in enumerate(text.split("\n"), 1) if MERGE_MARK.match(line)]
+        found += [f"{path}:{number}: there is a Python package"
+                  for number, line in prose_lines(text) if DENIAL.search(line)]
         lines = text.rstrip("\n").count("\n") + 1
         if lines > MAX_LINES.get(path, lines):
             found.append(f"{path}:1: {lines} lines; at most {MAX_LINES[path]}")

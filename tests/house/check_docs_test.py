@@ -43,6 +43,13 @@ class CheckDocsTest(unittest.TestCase):
         text = "# A `b`: c, d\n## Twice\n## Twice\n"
         self.assertEqual({"a-b-c-d", "twice", "twice-1"}, check_docs.anchors(text))
 
+    def test_a_document_that_denies_the_python_package_is_found(self):
+        for text in ("There is no Python package.", "It lacks a Python interface"):
+            self.assertEqual(["README.md:1: there is a Python package"],
+                             self.found({"README.md": text + "\n"}))
+        for text in ("The Python package", "no Python package_data", "```\nno Python package\n```"):
+            self.assertEqual([], self.found({"README.md": text + "\n"}))
+
     def test_a_document_that_nothing_links_is_found(self):
         files = {"docs/index.md": "[a](a.md)\n", "docs/a.md": "[b](sub/b.md)\n",
                  "docs/sub/b.md": "b\n", "docs/lost.md": "[a](a.md)\n"}
