@@ -11,7 +11,7 @@ from torch import nn
 
 import millrace as mr
 
-STEPS, STOP = 120, 79  # behind a step of the optimizer: gradients that wait are not saved
+STEPS, STOP = 120, 80  # behind a step of the optimizer: gradients that wait are not saved
 
 
 def make_loader(folder: str) -> mr.torch.TorchLoader:

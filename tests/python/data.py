@@ -1,6 +1,7 @@
-"""Records for tests: small images of one colour, by their numbers."""
+"""Records for tests: images of one colour by their numbers, Fashion-MNIST, and photographs."""
 import atexit
 import functools
+import glob
 import importlib.util
 import os
 import pathlib
@@ -129,15 +130,52 @@ def shards(count):
     return os.path.join(path, "train-*.tfrecord")
 
 
+def _convert_fashion_mnist(part, prefix):
+    mr.convert(FASHION_MNIST / f"{part}-images-idx3-ubyte.gz", prefix, from_="idx", shards=2,
+               labels=FASHION_MNIST / f"{part}-labels-idx1-ubyte.gz")
+
+
 @functools.cache
-def fashion_like():
-    """Returns a folder of shards as scripts/quickstart.sh makes it: with grey images of 28x28."""
+def fashion_mnist():
+    """Returns a folder of shards as scripts/quickstart.sh makes it: 60,000 images to train with and
+    10,000 to test, 28x28 and grey."""
     path = folder()
-    records = [framed(example(png(28, 28, 1, 25 * i), i)) for i in range(10)]
-    for name, count in (("train", 59 * 512), ("test", 1024)):
-        write_tfrecord(os.path.join(path, f"{name}.tfrecord"),
-                       [records[i % 10] for i in range(count)])
+    _convert_fashion_mnist("train", os.path.join(path, "train"))
+    _convert_fashion_mnist("t10k", os.path.join(path, "test"))
     return path
+
+
+@functools.cache
+def test_images():
+    """Returns the pattern of shards of the 10,000 test images of Fashion-MNIST alone."""
+    prefix = os.path.join(folder(), "test")
+    _convert_fashion_mnist("t10k", prefix)
+    return f"{prefix}-*.tfrecord"
+
+
+def _first_records(files, count):
+    """Returns the first records of TFRecord files, framed."""
+    records = []
+    for path in files:
+        with open(path, "rb") as file:
+            while len(records) < count and (head := file.read(12)):
+                records.append(head + file.read(struct.unpack("<Q", head[:8])[0] + 4))
+    return records
+
+
+def pictures(count):
+    """Returns the pattern of new shards of photographs with their classes; of images of
+    Fashion-MNIST where MILLRACE_TEST_DATA does not name the photographs."""
+    path = pathlib.Path(folder())
+    if "MILLRACE_TEST_DATA" in os.environ:
+        tar = os.path.join(os.environ["MILLRACE_TEST_DATA"], "imagenet-sample.tar")
+        files = mr.convert(tar, path / "all", from_="images", shards=1).files
+    else:
+        files = sorted(glob.glob(test_images()))
+    records = _first_records(files, count)
+    for shard in range(2):
+        write_tfrecord(path / f"train-{shard}.tfrecord", records[shard::2])
+    return str(path / "train-*.tfrecord")
 
 
 def needs(module):

@@ -66,14 +66,6 @@ def digest_of_program(plan, threads, world):
     return f"{total % 2**64:016x}"
 
 
-def fashion_mnist():
-    """Returns the pattern of shards of the test images."""
-    prefix = os.path.join(data.folder(), "test")
-    mr.convert(data.FASHION_MNIST / "t10k-images-idx3-ubyte.gz", prefix, from_="idx", shards=3,
-               labels=data.FASHION_MNIST / "t10k-labels-idx1-ubyte.gz")
-    return f"{prefix}-*.tfrecord"
-
-
 def images(files, count, channels, size, batch_size):
     """Returns a plan that draws at random at each image, and whose last batch is not full."""
     return (mr.tfrecord(files).global_shuffle().take(count)
@@ -97,7 +89,7 @@ class Digests(unittest.TestCase):
                 self.assertEqual(digest_in_python(plan, threads, world), (expected, 2 * samples))
 
     def test_of_fashion_mnist(self):
-        self.check(images(fashion_mnist(), 3000, 1, 24, 256), 3000,
+        self.check(images(data.test_images(), 3000, 1, 24, 256), 3000,
                    [(threads, world) for threads in (1, 2, 8) for world in (1, 2)])
 
     def test_of_photographs(self):

@@ -12,7 +12,7 @@ EXAMPLES = os.path.join(os.environ["MILLRACE_SOURCE_DIR"], "examples", "python")
 
 class Examples(unittest.TestCase):
     def run_example(self, name):
-        done = subprocess.run([sys.executable, os.path.join(EXAMPLES, name), data.shards(128)],
+        done = subprocess.run([sys.executable, os.path.join(EXAMPLES, name), data.pictures(128)],
                               capture_output=True, text=True, timeout=100, check=False)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         return done.stdout

@@ -154,10 +154,7 @@ class Processes(unittest.TestCase):
                          ["(4,) [0, 1] jax.distributed\n", "(4,) [2, 3] jax.distributed\n"])
 
     def test_losses_of_two_processes_are_those_of_one_and_nothing_is_copied(self):
-        prefix = os.path.join(data.folder(), "test")
-        mr.convert(data.FASHION_MNIST / "t10k-images-idx3-ubyte.gz", prefix, from_="idx", shards=2,
-                   labels=data.FASHION_MNIST / "t10k-labels-idx1-ubyte.gz")
-        files = f"{prefix}-*.tfrecord"
+        files = data.test_images()
         alone = subprocess.run([sys.executable, "-c", TRAINS, "0", "", files], text=True,
                                capture_output=True, timeout=150, check=False)
         self.assertEqual(alone.returncode, 0, alone.stderr)
@@ -173,7 +170,7 @@ class Processes(unittest.TestCase):
 class Examples(unittest.TestCase):
     def test_imagenet_jax(self):
         done = subprocess.run(
-            [sys.executable, os.path.join(EXAMPLES, "imagenet_jax.py"), data.shards(40)],
+            [sys.executable, os.path.join(EXAMPLES, "imagenet_jax.py"), data.pictures(40)],
             capture_output=True, text=True, timeout=300, check=False,
             env={**os.environ, "BATCH": "16"})
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)

@@ -507,7 +507,7 @@ class Examples(unittest.TestCase):
         example = os.path.join(os.environ["MILLRACE_SOURCE_DIR"], "examples/python/ddp_hook.py")
         done = subprocess.run(
             [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2",
-             example, data.fashion_like()], capture_output=True, text=True, timeout=180,
+             example, data.fashion_mnist()], capture_output=True, text=True, timeout=180,
             check=False, env={**os.environ, "OMP_NUM_THREADS": "1"})
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         self.assertRegex(done.stdout, r"^epoch 0: loss [01]\.\d+ on 2 ranks\n$")

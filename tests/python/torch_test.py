@@ -128,17 +128,17 @@ class Examples(unittest.TestCase):
         return done.stdout
 
     def test_imagenet_torch(self):
-        said = self.run_example("imagenet_torch.py", data.shards(48), BATCH="16")
+        said = self.run_example("imagenet_torch.py", data.pictures(48), BATCH="16")
         self.assertIn("epoch 0: 3 steps", said)
 
     def test_lightning_resumes_to_the_bit(self):
         data.needs("pytorch_lightning")
-        self.assertIn("equal to the bit", self.run_example("lightning.py", data.fashion_like()))
+        self.assertIn("equal to the bit", self.run_example("lightning.py", data.fashion_mnist()))
 
     def test_accelerate_resumes_to_the_bit(self):
         data.needs("accelerate")
         self.assertIn("equal to the bit",
-                      self.run_example("accelerate_resume.py", data.fashion_like()))
+                      self.run_example("accelerate_resume.py", data.fashion_mnist()))
 
 
 if __name__ == "__main__":

@@ -20,12 +20,9 @@ def add_noise(rows):
     rows.out["image"][...] = rows["image"] + 0.1 * rows.normal(24, 24, 1)
 
 
-def fashion_mnist(folder):
+def fashion_mnist():
     """Returns a plan of the test images, shuffled and changed at random."""
-    prefix = os.path.join(folder, "test")
-    mr.convert(data.FASHION_MNIST / "t10k-images-idx3-ubyte.gz", prefix, from_="idx", shards=2,
-               labels=data.FASHION_MNIST / "t10k-labels-idx1-ubyte.gz", overwrite=True)
-    return (mr.tfrecord(f"{prefix}-*.tfrecord").global_shuffle()
+    return (mr.tfrecord(data.test_images()).global_shuffle()
             .parse_example(mr.feature("image/encoded", bytes),
                            mr.feature("image/class/label", int, name="label"))
             .decode_image(channels=1).random_resized_crop(24, 24).flip()
@@ -57,7 +54,7 @@ class Losses(unittest.TestCase):
         threads = torch.get_num_threads()
         self.addCleanup(torch.set_num_threads, threads)
         torch.set_num_threads(1)
-        plan = fashion_mnist(data.folder())
+        plan = fashion_mnist()
         first = losses_of(plan, 1)
         self.assertEqual(len(first), 2 * 20)
         self.assertLess(first[-1], 0.8 * first[0])
