@@ -5,12 +5,14 @@ import os
 import pathlib
 import struct
 import subprocess
+import sys
 import unittest
 
 import data
 import millrace as mr
 
 PROGRAM = os.environ.get("MILLRACE_PROGRAM")
+COMMAND = (PROGRAM,) if PROGRAM else (sys.executable, "-m", "millrace")  # of the same library
 DTYPES = ("bytes", "uint8", "int32", "int64", "float16", "bfloat16", "float32", "float64")
 
 # The hash of pipeline/digest.h.
@@ -29,10 +31,10 @@ def header_of(name, dtype, shape):
     return hash_of(struct.pack(f"<{len(words)}q", *words), hash_of(name.encode()))
 
 
-def digest_of(batch):
-    """Returns the sum of the hashes of a batch's samples."""
-    fields = [(struct.pack("<Q", header_of(name, batch.dtype(name), batch[name].shape[1:])),
-               batch[name]) for name in batch.names]
+def digest_of(batch, arrays):
+    """Returns the sum of the hashes of a batch's samples, whose fields are these arrays."""
+    fields = [(struct.pack("<Q", header_of(name, batch.dtype(name), arrays[name].shape[1:])),
+               arrays[name]) for name in batch.names]
     ids = batch.ids
     total = 0
     for row, is_valid in enumerate(batch.valid):
@@ -43,15 +45,22 @@ def digest_of(batch):
     return total
 
 
-def digest_in_python(plan, threads, world):
+def arrays_of(plan, **options):
+    """Yields (batch, its arrays by name) of two epochs."""
+    with plan.numpy(**options) as loader:
+        for _ in range(2):
+            for batch in loader:
+                yield batch, dict(batch)
+
+
+def digest_in_python(plan, threads, world, stream=arrays_of):
     """Returns the sum of the digests of all ranks, of two epochs, and the number of samples."""
     total = samples = 0
     for rank in range(world):
-        with plan.numpy(context=mr.Context(threads=threads), rank=rank, world=world) as loader:
-            for _ in range(2):
-                for batch in loader:
-                    total += digest_of(batch)
-                    samples += batch.valid_rows
+        for batch, arrays in stream(plan, context=mr.Context(threads=threads), rank=rank,
+                                    world=world):
+            total += digest_of(batch, arrays)
+            samples += batch.valid_rows
     return f"{total % 2**64:016x}", samples
 
 
@@ -59,7 +68,7 @@ def digest_of_program(plan, threads, world):
     total = 0
     for rank in range(world):
         done = subprocess.run(
-            [PROGRAM, "run", plan, "--digest", "--threads", str(threads), "--rank", str(rank),
+            [*COMMAND, "run", plan, "--digest", "--threads", str(threads), "--rank", str(rank),
              "--world", str(world)], capture_output=True, text=True, timeout=150, check=True)
         (line,) = [line for line in done.stdout.splitlines() if line.startswith("digest ")]
         total += int(line.removeprefix("digest "), 16)
@@ -76,8 +85,11 @@ def images(files, count, channels, size, batch_size):
             .batch(batch_size).prefetch(2).options(seed=7))
 
 
-@unittest.skipUnless(PROGRAM, "the program is not built")
-class Digests(unittest.TestCase):
+class Checks:
+    """What the tests of all ways to take batches have in common."""
+
+    stream = staticmethod(arrays_of)
+
     def check(self, plan, samples, jobs):
         """Compares the digests in a job of each (threads, ranks)."""
         path = pathlib.Path(data.folder(), "plan.pbtxt")
@@ -86,8 +98,12 @@ class Digests(unittest.TestCase):
         for threads, world in jobs:
             with self.subTest(threads=threads, world=world):
                 self.assertEqual(digest_of_program(path, threads, world), expected)
-                self.assertEqual(digest_in_python(plan, threads, world), (expected, 2 * samples))
+                self.assertEqual(digest_in_python(plan, threads, world, self.stream),
+                                 (expected, 2 * samples))
 
+
+@unittest.skipUnless(PROGRAM, "the program is not built")
+class Digests(Checks, unittest.TestCase):
     def test_of_fashion_mnist(self):
         self.check(images(data.test_images(), 3000, 1, 24, 256), 3000,
                    [(threads, world) for threads in (1, 2, 8) for world in (1, 2)])
