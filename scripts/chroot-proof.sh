@@ -7,6 +7,7 @@
 #     --apt-from-host    copies /etc/apt/apt.conf.d of this machine (a proxy, relaxed dates)
 #     --bare             mounts nothing inside: no /proc, /sys, /dev/pts
 #     --keep             uses a root that an earlier call made
+#     --wheel            runs scripts/wheel.sh last; it needs PyPI
 #     --only-install     stops after scripts/install-deps.sh
 set -euo pipefail
 repository=$(cd "$(dirname "$0")/.." && pwd)
@@ -18,7 +19,7 @@ die() {
 step() { echo "chroot-proof: $*"; }
 
 mirror=http://deb.debian.org/debian
-apt_from_host=0 bare=0 keep=0 only_install=0 root=""
+apt_from_host=0 bare=0 keep=0 wheel=0 only_install=0 root=""
 while [ $# -gt 0 ]; do
   case "$1" in
     --mirror)
@@ -28,6 +29,7 @@ while [ $# -gt 0 ]; do
     --apt-from-host) apt_from_host=1 ;;
     --bare) bare=1 ;;
     --keep) keep=1 ;;
+    --wheel) wheel=1 ;;
     --only-install) only_install=1 ;;
     -*) die "unknown option $1" ;;
     *) root=$1 ;;
@@ -95,4 +97,9 @@ inside 'cd /root/millrace && chmod a+x /root && set -o pipefail
   rm -rf "$work"'
 step "scripts/test.sh"
 inside 'cd /root/millrace && scripts/test.sh'
+if [ "$wheel" = 1 ]; then
+  step "scripts/wheel.sh"
+  inside 'cd /root/millrace && scripts/wheel.sh' ||
+    die "scripts/wheel.sh ended with $?; 77: Debian or PyPI is out of reach"
+fi
 step "proved"
