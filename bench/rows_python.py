@@ -155,8 +155,15 @@ def python_wheel_check(repeats):
     begin = time.perf_counter()
     done = subprocess.run([ROOT / "tests/wheel/run.sh", wheel()], cwd=ROOT, capture_output=True,
                           text=True, check=False)
+def failure_of(said):
+    """What failed, by the output of a script that runs unittest: its tests, or the last line."""
+    lines = said.strip().splitlines()
+    tests = [line for line in lines if line.startswith(("FAIL: ", "ERROR: "))]
+    return "; ".join(tests) or (lines or ["it failed"])[-1]
+
+
     if done.returncode != 0:
-        raise Skip((done.stderr.strip().splitlines() or ["it failed"])[-1])
+        raise Skip(failure_of(done.stderr))
     row = summary("python_wheel_check", "s", [time.perf_counter() - begin], [180])
     row["note"] = done.stdout.strip().splitlines()[-1]
     return row

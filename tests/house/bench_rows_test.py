@@ -12,6 +12,7 @@ import bench  # noqa: E402
 import rows  # noqa: E402
 import rows_augment  # noqa: E402
 import rows_collectives  # noqa: E402
+import rows_python  # noqa: E402
 
 AREAS = bench.AREAS.values()
 
@@ -30,6 +31,13 @@ class BenchRowsTest(unittest.TestCase):
         for area in AREAS:
             for row in area.ROWS:
                 self.assertIn(f"`{row.__name__}`**", described)
+
+    def test_what_a_failed_check_says_is_its_tests(self):
+        said = "...\nFAIL: test_a (m.T.test_a)\n----\nERROR: test_b (m.T.test_b)\n\nFAILED (errors=1)\n"
+        self.assertEqual(rows_python.failure_of(said),
+                         "FAIL: test_a (m.T.test_a); ERROR: test_b (m.T.test_b)")
+        self.assertEqual(rows_python.failure_of("one\nno wheel\n"), "no wheel")
+        self.assertEqual(rows_python.failure_of(""), "it failed")
 
     def test_every_target_is_built(self):
         built = (ROOT / "bench/CMakeLists.txt").read_text()
