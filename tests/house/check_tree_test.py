@@ -37,6 +37,7 @@ class CheckTreeTest(unittest.TestCase):
             "trainer/a.cc": '#include "collectives/factory.h"\n#include "readers/record.h"\n'
                             '#include "pipeline/text_proto.h"\n',
             "cli/a.cc": '#include "trainer/train.h"\n#include "pipeline/plan.h"\n',
+            "python/a.cc": '#include "capi/millrace.h"\n#include "python/call/error.h"\n',
             "tests/pipeline/a.cc": '#include "trainer/train.h"\n',
         }))
 
@@ -56,6 +57,7 @@ class CheckTreeTest(unittest.TestCase):
             "cli/a.cc": "std::exit(1);\n",
             "tests/a.cc": "std::cerr << 1;\n",
             "trainer/a.cc": "std::snprintf(text, 8, format); group.abort(); Abort(); // exit(1)\n",
+            "capi/a.cc": 'Add("abort(message) exit(1)");\n',
         }))
 
     def test_paths_that_start_elsewhere_than_at_the_root_are_found(self):

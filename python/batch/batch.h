@@ -1,0 +1,20 @@
+#ifndef MILLRACE_PYTHON_BATCH_BATCH_H_
+#define MILLRACE_PYTHON_BATCH_BATCH_H_
+
+#include "capi/millrace.h"
+#include "python/batch/look.h"
+#include "python/call/object.h"
+
+namespace millrace::python {
+
+void AddBatch(PyObject* module);
+
+// Sets the class of batches, a subclass of _core.Batch without fields of its own.
+void SetBatchType(PyObject* type);
+
+// Takes over a batch of the loader that has this look.
+Ref MakeBatch(mr_batch* batch, Look& look);
+
+}  // namespace millrace::python
+
+#endif  // MILLRACE_PYTHON_BATCH_BATCH_H_
