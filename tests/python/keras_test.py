@@ -18,7 +18,7 @@ class Backends(unittest.TestCase):
         data.needs(module)
         done = subprocess.run(
             [sys.executable, os.path.join(EXAMPLES, "keras_fashion.py"), data.fashion_mnist()],
-            capture_output=True, text=True, timeout=300, check=False,
+            capture_output=True, text=True, timeout=600, check=False,
             env={**os.environ, "KERAS_BACKEND": backend, "EPOCHS": "1",
                  "TF_CPP_MIN_LOG_LEVEL": "3"})
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
