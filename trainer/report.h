@@ -47,9 +47,13 @@ struct StepLine {
 };
 
 // "step 120/940  epoch 0.51  loss 0.4312  8123 img/s  step 31.5 ms  data wait 0.4 ms (1.3%)  lr
-// 0.0500", then, with a generator, "  generator loss 0.6931", and, if norms are shown or steps were
+// 0.05", then, with a generator, "  generator loss 0.6931", and, if norms are shown or steps were
 // skipped, "  norm 2.1500 (3 clipped)  skipped 1".
 std::string FormatStep(const StepLine& line);
+
+// "total: 940 steps, 240000 samples in 23.4 s of training; 10261 img/s without the first step",
+// where the first step is not in `rest`; the rate is not shown if it was the only one.
+std::string FormatTotal(const StepTimes& all, const StepTimes& rest);
 
 // "reduction: 2 buckets, 8.4 MiB a step, 2.10 ms of work, 0.30 ms exposed (0.9% of step time on the
 // rank that waited most)", with shards "  gathering shards: 0.40 ms", then a line for each of the

@@ -33,7 +33,7 @@ std::string FormatStep(const StepLine& line) {
       times.step_seconds > 0 ? static_cast<double>(times.samples) / times.step_seconds : 0;
   std::string text = absl::StrFormat(
       "step %d/%d  epoch %.2f  loss %.4f  %.0f img/s  step %.1f ms  data wait %.1f ms (%.1f%%)  "
-      "lr %.4f",
+      "lr %.4g",
       line.step, line.total_steps, line.epoch, line.loss, rate, 1e3 * times.step_seconds / steps,
       1e3 * times.wait_seconds / steps, 100 * times.wait_fraction(), line.learning_rate);
   if (line.generator_loss) {
@@ -45,6 +45,16 @@ std::string FormatStep(const StepLine& line) {
   }
   if (line.norms.skipped > 0) absl::StrAppendFormat(&text, "  skipped %d", line.norms.skipped);
   if (!line.straggler.empty()) absl::StrAppend(&text, "  ", line.straggler);
+  return text;
+}
+
+std::string FormatTotal(const StepTimes& all, const StepTimes& rest) {
+  std::string text = absl::StrFormat("total: %d steps, %d samples in %.1f s of training", all.steps,
+                                     all.samples, all.step_seconds);
+  if (rest.step_seconds > 0) {
+    absl::StrAppendFormat(&text, "; %.0f img/s without the first step",
+                          static_cast<double>(rest.samples) / rest.step_seconds);
+  }
   return text;
 }
 

@@ -100,10 +100,7 @@ void RunLog::PrintTotal(const TrainOutcome& outcome, double exposed_fraction) co
   if (steps_ > 0) {
     Print(absl::StrFormat("input path: data wait %.1f%% of step time, %s (first step excluded)",
                           100 * outcome.wait_fraction, InputVerdict(outcome.wait_fraction)));
-    const double rate =
-        total_.step_seconds > 0 ? static_cast<double>(total_.samples) / total_.step_seconds : 0;
-    Print(absl::StrFormat("total: %d steps, %d samples in %.1f s of training, %.0f img/s", steps_,
-                          samples_, first_step_seconds_ + total_.step_seconds, rate));
+    Print(FormatTotal({steps_, samples_, first_step_seconds_ + total_.step_seconds, 0}, total_));
   }
   if (outcome.skipped > 0) {
     Print(absl::StrCat("skipped: ", outcome.skipped, " steps whose gradients were not finite"));

@@ -150,10 +150,17 @@ TEST(ReportTest, LinesReadAsDocumented) {
   line.times.Add(256, 0.0315, 0.0004);
   EXPECT_EQ(FormatStep(line),
             "step 120/940  epoch 0.51  loss 0.4312  8127 img/s  step 31.5 ms  data wait 0.4 ms "
-            "(1.3%)  lr 0.0500");
+            "(1.3%)  lr 0.05");
   line.straggler = collectives::Straggler{3, 0.041, 0.21}.ToString();
   EXPECT_TRUE(
-      FormatStep(line).ends_with("lr 0.0500  rank 3 is awaited: median 41.0 ms, max 210.0 ms"));
+      FormatStep(line).ends_with("lr 0.05  rank 3 is awaited: median 41.0 ms, max 210.0 ms"));
+  line.learning_rate = 1.234567e-5;
+  EXPECT_THAT(FormatStep(line), HasSubstr("  lr 1.235e-05  "));
+  const StepTimes all = {940, 240000, 23.4, 0};
+  EXPECT_EQ(FormatTotal(all, {939, 239744, 23.365, 0}),
+            "total: 940 steps, 240000 samples in 23.4 s of training; 10261 img/s without the first "
+            "step");
+  EXPECT_EQ(FormatTotal({1, 256, 0.5, 0}, {}), "total: 1 steps, 256 samples in 0.5 s of training");
   EvaluationLine evaluation = {2, 9012, 10000, 0.28014, {}, {}, {}};
   EXPECT_EQ(FormatEvaluation(evaluation),
             "epoch 2: test accuracy 0.9012 (9012/10000), loss 0.2801");

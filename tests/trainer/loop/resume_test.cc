@@ -152,7 +152,7 @@ TEST_F(TrainTest, AnyJobMayGoOnForMoreEpochs) {
   ASSERT_THAT(warnings, SizeIs(1));
   EXPECT_MESSAGE(warnings[0]);
   EXPECT_THAT(steps_, SizeIs(kStepsPerEpoch));
-  EXPECT_THAT(steps_[0], HasSubstr("lr 0.0250")) << "the middle of the cosine";
+  EXPECT_THAT(steps_[0], HasSubstr("lr 0.025")) << "the middle of the cosine";
 }
 
 TEST_F(TrainTest, ByForceAnotherJobGoesOnAndSaysWhatIsLost) {
