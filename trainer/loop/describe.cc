@@ -90,6 +90,13 @@ std::string AverageOf(const TrainedModel& trained) {
 
 }  // namespace
 
+std::string DescribeFirstWeights(const JobFile& job) {
+  if (job.init_path.empty()) return "drawn by the seed";
+  const auto& except = job.job.init_from().except();
+  if (except.empty()) return job.init_path;
+  return absl::StrCat(job.init_path, ", except ", absl::StrJoin(except, ", "));
+}
+
 std::vector<std::string> DescribeSession(const Session& session, const TrainOptions& options,
                                          const collectives::Communicator& communicator) {
   const Job& job = session.job.job;
@@ -131,6 +138,7 @@ std::vector<std::string> DescribeSession(const Session& session, const TrainOpti
       {"memory budget", absl::StrCat(job.memory_budget_mib(), " MiB for what the pipelines hold")},
       {"log", absl::StrCat("every ", job.log_every_steps(), " steps")},
       {"checkpoints", Checkpoints(session.job)},
+      {"first weights", DescribeFirstWeights(session.job)},
       {"resumed from", session.resumed_from.empty() ? "nothing" : session.resumed_from},
   });
 }

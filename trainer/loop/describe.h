@@ -15,6 +15,9 @@ namespace millrace::trainer {
 std::vector<std::string> DescribeSession(const Session& session, const TrainOptions& options,
                                          const collectives::Communicator& communicator);
 
+// The job's `init_from`: "resnet18.safetensors, except fc.*", or "drawn by the seed".
+std::string DescribeFirstWeights(const JobFile& job);
+
 }  // namespace millrace::trainer
 
 #endif  // MILLRACE_TRAINER_LOOP_DESCRIBE_H_

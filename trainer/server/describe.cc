@@ -8,6 +8,7 @@
 #include "absl/strings/str_join.h"
 #include "base/host.h"
 #include "trainer/job/servers.h"
+#include "trainer/loop/describe.h"
 #include "trainer/optimizer/optimizer.h"
 #include "trainer/optimizer/parameter_groups.h"
 #include "trainer/report.h"
@@ -71,6 +72,7 @@ std::vector<std::string> DescribeServers(const Session& session, const TrainOpti
       {"evaluation", session.eval_plan ? session.job.eval_path : "none"},
       {"checkpoints",
        session.job.checkpoint_folder.empty() ? "none" : session.job.checkpoint_folder},
+      {"first weights", DescribeFirstWeights(session.job)},
       {"resumed from", session.resumed_from.empty() ? "nothing" : session.resumed_from},
   });
 }

@@ -33,10 +33,13 @@ void AppendNames(const Names& kind, std::string& text) {
   }
 }
 
+bool MatchesOne(const std::string& pattern, const std::string& name) {
+  return fnmatch(pattern.c_str(), name.c_str(), 0) == 0;
+}
+
 bool Matches(const std::vector<std::string>& patterns, const std::string& name) {
-  return std::ranges::any_of(patterns, [&](const std::string& pattern) {
-    return fnmatch(pattern.c_str(), name.c_str(), 0) == 0;
-  });
+  return std::ranges::any_of(patterns,
+                             [&](const std::string& pattern) { return MatchesOne(pattern, name); });
 }
 
 // Moves tensors out of a file, and collects what does not fit.
@@ -129,6 +132,24 @@ absl::Status TakeWeights(const std::string& path, TensorFile file, const Model& 
     }
   }
   return absl::OkStatus();
+}
+
+std::optional<size_t> FirstWithoutMatch(const TensorFile& file, const Model& model,
+                                        const std::vector<std::string>& except) {
+  std::vector<std::string> names;
+  const auto add = [&names](const std::string& ours) {
+    names.push_back(ours);
+    names.push_back(TorchName(ours));
+  };
+  for (const Parameter& parameter : model.parameters) add(parameter.name);
+  for (const Buffer& buffer : model.buffers) add(buffer.name);
+  for (const auto& [name, tensor] : file.tensors) names.push_back(name);
+  for (const auto& [name, dtype] : file.skipped) names.push_back(name);
+  for (size_t i = 0; i < except.size(); ++i) {
+    const auto matches = [&](const std::string& name) { return MatchesOne(except[i], name); };
+    if (std::ranges::none_of(names, matches)) return i;
+  }
+  return std::nullopt;
 }
 
 TorchTensors WithTorchNames(const Model& model, const TensorSet& weights,

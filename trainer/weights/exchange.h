@@ -1,6 +1,8 @@
 #ifndef MILLRACE_TRAINER_WEIGHTS_EXCHANGE_H_
 #define MILLRACE_TRAINER_WEIGHTS_EXCHANGE_H_
 
+#include <cstddef>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,6 +22,11 @@ namespace millrace::trainer {
 absl::Status TakeWeights(const std::string& path, TensorFile file, const Model& model,
                          const std::vector<std::string>& except, TensorSet& weights,
                          TensorSet& buffers);
+
+// The first pattern of `except` that matches no tensor of `model`, by our names or PyTorch's, and
+// none of `file`; nullopt: all match.
+std::optional<size_t> FirstWithoutMatch(const TensorFile& file, const Model& model,
+                                        const std::vector<std::string>& except);
 
 // The tensors of a file, and the elements of those that had to be laid out anew.
 struct TorchTensors {

@@ -75,6 +75,10 @@ absl::StatusOr<WeightsCount> ExportWeights(const WeightsOptions& options) {
 absl::StatusOr<WeightsCount> ImportWeights(const WeightsOptions& options) {
   MILLRACE_ASSIGN_OR_RETURN(const JobModel loaded, LoadJobModel(options));
   MILLRACE_ASSIGN_OR_RETURN(TensorFile file, ReadForeignSafetensors(options.from));
+  if (const auto i = FirstWithoutMatch(file, loaded.model, options.except)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "except: '", options.except[*i], "' matches no tensor of the model or of ", options.from));
+  }
   TensorSet weights = MakeInitialWeights(loaded.model, loaded.job.job.seed());
   TensorSet buffers = MakeInitialBuffers(loaded.model);
   MILLRACE_RETURN_IF_ERROR(

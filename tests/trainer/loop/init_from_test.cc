@@ -65,6 +65,26 @@ TEST_F(InitFromTest, ExceptedLayersBeginAnew) {
   EXPECT_NE(begun.tensors.at("fc1/weights").data, trained.tensors.at("fc1/weights").data);
 }
 
+TEST_F(InitFromTest, APatternThatMatchesNothingIsAnErrorWithItsPlace) {
+  TrainAndExport();
+  WriteJobFrom("exported.safetensors", "except: [\"fc1.*\",\n\"fc9.*\"]");
+  EXPECT_MESSAGE(Run(2).status(), absl::StatusCode::kInvalidArgument);
+  WeightsOptions options = Options(Exported(), folder_ / "imported.safetensors");
+  options.except = {"fc9.*"};
+  EXPECT_MESSAGE(ImportWeights(options).status(), absl::StatusCode::kInvalidArgument);
+  EXPECT_FALSE(fs::exists(folder_ / "imported.safetensors"));
+}
+
+TEST_F(InitFromTest, TheTableSaysTheFirstWeights) {
+  TrainAndExport();
+  EXPECT_THAT(lines_,
+              testing::Contains(testing::ContainsRegex("first weights +drawn by the seed")));
+  WriteJobFrom("exported.safetensors", "except: \"fc1.*\"");
+  ASSERT_TRUE(Run(1).ok());
+  EXPECT_THAT(lines_, testing::Contains(testing::ContainsRegex(
+                          "first weights +.*/exported.safetensors, except fc1\\.\\*$")));
+}
+
 TEST_F(InitFromTest, AResumedTrainingDoesNotReadTheFile) {
   TrainAndExport();
   WriteJobFrom("exported.safetensors");
