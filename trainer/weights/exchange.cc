@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 #include <string_view>
 #include <utility>
 
@@ -46,7 +47,9 @@ bool Matches(const std::vector<std::string>& patterns, const std::string& name) 
 class Taker {
  public:
   Taker(TensorFile file, const Model& model, const std::vector<std::string>& except)
-      : file_(std::move(file)), model_(model), except_(except) {}
+      : file_(std::move(file)), model_(model), except_(except) {
+    for (const auto& [name, tensor] : file_.tensors) names_.insert(name);
+  }
 
   void Take(TensorSet& weights, TensorSet& buffers);
   // What does not fit; empty: everything does.
@@ -56,10 +59,14 @@ class Taker {
   bool IsExcepted(const std::string& ours) const {
     return Matches(except_, ours) || Matches(except_, TorchName(ours));
   }
+  // True for the tensor of an optimizer's slot ("momentum/conv1/weights"), of a parameter of the
+  // model or of the file.
+  bool IsSlot(const std::string& name) const;
   // Takes the tensor of a parameter or buffer. Returns true if it has our layout.
   bool TakeOne(const std::string& ours, const Shape& shape, std::vector<float>& to);
 
   TensorFile file_;
+  std::set<std::string> names_;  // of all tensors of the file
   const Model& model_;
   const std::vector<std::string>& except_;
   Names missing_{"it lacks", {}};
@@ -99,14 +106,19 @@ void Taker::Take(TensorSet& weights, TensorSet& buffers) {
   }
 }
 
+bool Taker::IsSlot(const std::string& name) const {
+  const size_t slash = name.find('/');
+  if (slash == std::string::npos) return false;
+  const std::string of = name.substr(slash + 1);
+  return names_.contains(of) ||
+         std::ranges::any_of(model_.parameters, [&](const Parameter& p) { return p.name == of; });
+}
+
 std::string Taker::Mistakes() {
   Names unknown{"no layer of the model has", {}};
   for (const auto& [name, tensor] : file_.tensors) {
-    const bool is_slot = std::ranges::any_of(model_.parameters, [&](const Parameter& parameter) {
-      return absl::EndsWith(name, "/" + parameter.name);
-    });
     const bool is_counter = absl::EndsWith(name, ".num_batches_tracked");
-    if (!is_slot && !is_counter && !IsExcepted(name)) unknown.names.push_back(name);
+    if (!is_counter && !IsSlot(name) && !IsExcepted(name)) unknown.names.push_back(name);
   }
   std::string text;
   for (const Names& kind : {missing_, unlike_, unknown}) AppendNames(kind, text);

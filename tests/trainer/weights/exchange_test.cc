@@ -105,6 +105,19 @@ TEST(Exchange, TheWayToPyTorchAndBackKeepsEveryBit) {
   EXPECT_NE(ours.weights[4], torch.storage[4]) << "the layouts are the same: nothing is tested";
 }
 
+TEST(Exchange, SlotsOfParametersThatTheModelLacksAreNotListed) {
+  const Model model = MakeModel(kModel);
+  Tensors tensors = Fresh(model);
+  TensorFile file = StateDict();
+  for (const char* const name : {"other/weights", "adam_m/other/weights", "adam_v/other/weights"}) {
+    file.tensors[name] = {Shape{1}, {0}};
+  }
+  const absl::Status taken =
+      TakeWeights("file", std::move(file), model, {}, tensors.weights, tensors.buffers);
+  EXPECT_THAT(std::string(taken.message()),
+              ::testing::EndsWith("no layer of the model has: other/weights"));
+}
+
 TEST(Exchange, OurOwnNamesNeedNoOtherLayout) {
   const Model model = MakeModel(kModel);
   const Tensors ours = Fresh(model);
