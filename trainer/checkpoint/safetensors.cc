@@ -30,7 +30,8 @@ static_assert(std::endian::native == std::endian::little, "tensors are stored as
 
 using nlohmann::json;
 
-constexpr uint64_t kMaxHeaderBytes = 100'000'000;  // the format's own limit
+constexpr uint64_t kMaxHeaderBytes = 100'000'000;      // the format's own limit
+constexpr uint64_t kMaxDataBytes = uint64_t{1} << 60;  // an offset over it is damage, not a size
 constexpr char kDigestKey[] = "\"digest\":\"";
 constexpr char kNoDigest[] = "0000000000000000";
 
@@ -130,6 +131,7 @@ class Reader {
   // Returns the header of which `text` is the text, and fills the metadata of `file`.
   absl::StatusOr<json> ParseHeader(const std::string& text, TensorFile& file) const;
   absl::Status ParseMetadata(const json& metadata, TensorFile& file) const;
+  absl::Status CheckIsNotCut(const json& header) const;
   absl::Status ReadTensors(const json& header, TensorFile& file);
   absl::StatusOr<uint64_t> ReadTensor(const std::string& name, const json& entry, uint64_t offset,
                                       TensorFile& file);
@@ -142,6 +144,7 @@ class Reader {
   const std::string path_;
   const UniqueFd fd_;
   const WrittenBy writer_;
+  uint64_t file_bytes_ = 0;
   uint64_t data_bytes_ = 0;
   std::string digest_;  // the digest in the header
   Hasher hasher_;
@@ -163,15 +166,15 @@ absl::Status Reader::ReadExactly(void* data, size_t size) {
 absl::Status Reader::ReadHeader(std::string& text) {
   struct stat info;
   if (fstat(fd_.get(), &info) != 0) return ErrnoStatus(errno, "fstat", path_);
-  const auto file_bytes = static_cast<uint64_t>(info.st_size);
+  file_bytes_ = static_cast<uint64_t>(info.st_size);
   uint64_t size = 0;
   MILLRACE_RETURN_IF_ERROR(ReadExactly(&size, sizeof(size)));
-  if (size > kMaxHeaderBytes || size > file_bytes - sizeof(size)) {
-    return Damaged(absl::StrCat("a header of ", size, " bytes in a file of ", file_bytes));
+  if (size > kMaxHeaderBytes || size > file_bytes_ - sizeof(size)) {
+    return Damaged(absl::StrCat("a header of ", size, " bytes in a file of ", file_bytes_));
   }
   text.resize(size);
   MILLRACE_RETURN_IF_ERROR(ReadExactly(text.data(), size));
-  data_bytes_ = file_bytes - sizeof(size) - size;
+  data_bytes_ = file_bytes_ - sizeof(size) - size;
   return absl::OkStatus();
 }
 
@@ -257,6 +260,19 @@ absl::StatusOr<uint64_t> Reader::ReadTensor(const std::string& name, const json&
   return end;
 }
 
+// A file that a copy or a download has left in the middle.
+absl::Status Reader::CheckIsNotCut(const json& header) const {
+  uint64_t end = 0;
+  for (const auto& [name, entry] : header.items()) {
+    const json& offsets = Member(entry, "data_offsets");
+    if (!offsets.is_array() || offsets.size() != 2 || !offsets[1].is_number_unsigned()) continue;
+    end = std::max(end, offsets[1].get<uint64_t>());
+  }
+  if (end <= data_bytes_ || end > kMaxDataBytes) return absl::OkStatus();
+  return Damaged(absl::StrCat("it is cut off: it has ", file_bytes_, " bytes of ",
+                              file_bytes_ - data_bytes_ + end));
+}
+
 // Tensors are read in the order of their bytes.
 absl::Status Reader::ReadTensors(const json& header, TensorFile& file) {
   std::multimap<uint64_t, std::string> by_offset;
@@ -268,6 +284,7 @@ absl::Status Reader::ReadTensors(const json& header, TensorFile& file) {
     }
     by_offset.emplace(offsets[0].get<uint64_t>(), name);
   }
+  MILLRACE_RETURN_IF_ERROR(CheckIsNotCut(header));
   uint64_t offset = 0;
   for (const auto& [begin, name] : by_offset) {
     MILLRACE_ASSIGN_OR_RETURN(offset, ReadTensor(name, header[name], offset, file));

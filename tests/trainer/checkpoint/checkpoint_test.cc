@@ -12,6 +12,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "absl/strings/str_cat.h"
 #include "base/unique_fd.h"
 #include "tests/damaged_bytes.h"
 #include "tests/messages.h"
@@ -104,6 +105,15 @@ TEST_F(CheckpointTest, PositionsOfWorkersAreKept) {
   const auto loaded = LoadCheckpoint(Save(7), model_);
   ASSERT_TRUE(loaded.ok()) << loaded.status();
   EXPECT_EQ(loaded->state, state_);
+}
+
+TEST_F(CheckpointTest, ACutFileIsSaidToBeThatWithItsSizes) {
+  const std::string path = Save(7);
+  const uint64_t size = fs::file_size(path);
+  fs::resize_file(path, size - 3);
+  EXPECT_THAT(std::string(LoadCheckpoint(path, model_).status().message()),
+              ::testing::HasSubstr(absl::StrCat("damaged checkpoint: it is cut off: it has ",
+                                                size - 3, " bytes of ", size)));
 }
 
 TEST_F(CheckpointTest, WithoutANumberOfUpdatesEveryStepWasOne) {
