@@ -40,7 +40,7 @@ absl::Status CheckJob(const Resumption& resumption, const Checkpoint& checkpoint
   if (!changes.others.empty() && !resumption.force) {
     return absl::FailedPreconditionError(
         absl::StrCat(checkpoint.path, ": the checkpoint is of another job than ",
-                     resumption.job_path, ": ", changes.others[0]));
+                     resumption.job_path, ": ", changes.others[0], kForceAdvice));
   }
   if (!changes.length.empty()) {
     Warn(resumption, absl::StrCat(checkpoint.path, ": ", changes.length,
@@ -65,7 +65,9 @@ absl::Status TakeSlots(const Resumption& resumption, const Model& model,
       slot.tensors = *std::move(tensors);
       continue;
     }
-    if (!resumption.force) return tensors.status();
+    if (!resumption.force) {
+      return absl::NotFoundError(absl::StrCat(tensors.status().message(), kForceAdvice));
+    }
     if (slot.name == kAverageSlot) {
       slot.tensors.assign(weights.begin(), weights.end());
     } else {

@@ -16,6 +16,9 @@
 
 namespace millrace::trainer {
 
+// The end of a refusal that `--force` overrules.
+inline constexpr char kForceAdvice[] = "; --force goes on all the same, and warns what is lost";
+
 // What goes on, and how. It borrows.
 struct Resumption {
   const std::string& job_path;

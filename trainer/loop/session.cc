@@ -146,7 +146,7 @@ absl::Status Opener::FindCheckpoint() {
   if (!found_ || found_->state.workers.empty()) return absl::OkStatus();
   const std::string reason = absl::StrCat(
       found_->path, ": the checkpoint is of workers that did not go in step, as ranks do");
-  if (!options_.force) return absl::FailedPreconditionError(reason);
+  if (!options_.force) return absl::FailedPreconditionError(reason + kForceAdvice);
   Warn(absl::StrCat(reason, ": resuming by force where the last one was"));
   return absl::OkStatus();
 }
@@ -181,7 +181,7 @@ absl::Status Opener::CheckPlanIsTheCheckpoints() {
       "%s (fingerprint %016x)",
       session_->resumed_from, state.plan_fingerprint, state.global_batch, session_->job.train_path,
       fingerprint);
-  if (!options_.force) return absl::FailedPreconditionError(difference);
+  if (!options_.force) return absl::FailedPreconditionError(difference + kForceAdvice);
   Warn(
       absl::StrCat(difference, ": resuming by force, at step ", state.step, " and the same batch"));
   state.plan_fingerprint = fingerprint;

@@ -10,6 +10,7 @@
 #include "pipeline/text_proto.h"
 #include "trainer/job/models.h"
 #include "trainer/loop/open_context.h"
+#include "trainer/loop/resume.h"
 #include "trainer/loop/session.h"
 #include "trainer/model/joint.h"
 
@@ -20,6 +21,13 @@ namespace {
 absl::Status CheckPlanFields(const Session& session, const Schema& schema) {
   const Model& model = session.main().model;
   return session.main().role.empty() ? CheckFields(model, schema) : CheckInputFields(model, schema);
+}
+
+// The pipeline refuses a token of other data, or of another plan.
+absl::Status WithAdvice(const absl::Status& status, const TrainOptions& options) {
+  if (!absl::IsFailedPrecondition(status) || !options.resume || options.force) return status;
+  return absl::FailedPreconditionError(absl::StrCat(
+      status.message(), "; if only plan or data differ, --force goes on all the same"));
 }
 
 }  // namespace
@@ -77,14 +85,16 @@ absl::Status OpenTrainPipeline(const TrainOptions& options, int rank, int world,
   if (rank == 0) open.index_progress = options.index_progress;
   absl::StatusOr<std::unique_ptr<pipeline::Pipeline>> opened =
       pipeline::Pipeline::Open(*session.train_plan, session.context, open);
-  if (!opened.ok()) return Annotate(opened.status(), session.job.train_path);
+  if (!opened.ok()) {
+    return Annotate(WithAdvice(opened.status(), options), session.job.train_path);
+  }
   session.train = *std::move(opened);
   MILLRACE_RETURN_IF_ERROR(
       Annotate(CheckPlanFields(session, session.train->schema()), session.job.train_path));
   const uint64_t data = session.train->data_fingerprint();
   if (options.resume && !options.force && session.state.data_fingerprint != data) {
     return absl::FailedPreconditionError(
-        absl::StrCat(session.resumed_from, ": the checkpoint is of other data"));
+        absl::StrCat(session.resumed_from, ": the checkpoint is of other data", kForceAdvice));
   }
   session.state.data_fingerprint = data;
   absl::StatusOr<StepPlan> steps = PlanSteps(session.job.job, session.train->length());

@@ -21,9 +21,9 @@ absl::Status CheckPlan(const TrainOptions& options, const Checkpoint& found,
     return absl::OkStatus();
   }
   return absl::FailedPreconditionError(absl::StrFormat(
-      "%s: the checkpoint is of another training plan (fingerprint %016x) than %s (%016x)",
+      "%s: the checkpoint is of another training plan (fingerprint %016x) than %s (%016x)%s",
       found.path, found.state.plan_fingerprint, session.job.train_path,
-      session.state.plan_fingerprint));
+      session.state.plan_fingerprint, kForceAdvice));
 }
 
 // The positions of all workers, by the checkpoint.
@@ -39,7 +39,7 @@ absl::StatusOr<std::vector<WorkerPosition>> PositionsOf(const TrainOptions& opti
   const std::string difference =
       absl::StrCat(session.resumed_from, ": the checkpoint is of ", saved.size(),
                    " workers that did not go in step, not of ", workers);
-  if (!options.force) return absl::FailedPreconditionError(difference);
+  if (!options.force) return absl::FailedPreconditionError(difference + kForceAdvice);
   if (options.warn) {
     options.warn(
         absl::StrCat(difference, ": resuming by force, all of them where the last one was"));

@@ -111,6 +111,7 @@ TEST_F(TrainTest, AnotherModelPlanOrDataIsFailedPrecondition) {
   WriteShard(folder_ / "train-2.tfrecord", 50, 3);
   again = Run(2, true);
   EXPECT_EQ(again.status().code(), absl::StatusCode::kFailedPrecondition) << again.status();
+  EXPECT_THAT(std::string(again.status().message()), HasSubstr("--force goes on all the same"));
 }
 
 TEST_F(TrainTest, AnotherJobIsFailedPreconditionAndTheFieldIsNamed) {
