@@ -49,6 +49,7 @@ void AtMost(uint64_t value, uint64_t most, FieldChecks::Path path, FieldChecks& 
 std::optional<BadField> CheckJob(const Job& job) {
   FieldChecks checks;
   constexpr char kNoFile[] = "no file is given";
+  constexpr char kNoFolder[] = "no folder is given (empty: no checkpoints)";
   checks.Require(!job.model().empty() || job.has_adversarial(), {{"model"}}, kNoFile);
   checks.Require(!job.train().empty(), {{"train"}}, kNoFile);
   checks.Require(!job.has_init_from() || !job.init_from().file().empty(), {{"init_from"}, {"file"}},
@@ -65,6 +66,8 @@ std::optional<BadField> CheckJob(const Job& job) {
   AtMost(job.memory_budget_mib(), kMaxMib, {{"memory_budget_mib"}}, checks);
   AtMost(job.steps_per_epoch(), kMaxStepsPerEpoch, {{"steps_per_epoch"}}, checks);
   const CheckpointPolicy& checkpoint = job.checkpoint();
+  checks.Require(!job.has_checkpoint() || checkpoint.has_folder(), {{"checkpoint"}, {"folder"}},
+                 kNoFolder);
   AtMost(checkpoint.keep(), kMaxKept, {{"checkpoint"}, {"keep"}}, checks);
   AtMost(checkpoint.keep_best(), kMaxKept, {{"checkpoint"}, {"keep_best"}}, checks);
   checks.Require(checkpoint.keep_best() == 0 || !job.eval().empty(),

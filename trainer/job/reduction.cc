@@ -29,6 +29,8 @@ std::string NotOneOf(const std::string& value, std::string_view words) {
 }
 
 void CheckRanges(const Reduction& reduction, FieldChecks& checks) {
+  checks.Require(!reduction.has_accumulate_steps() || reduction.accumulate_steps() > 0,
+                 {{"reduction"}, {"accumulate_steps"}}, "0 must be 1 or more");
   AtMost(reduction.accumulate_steps(), kMaxAccumulateSteps, "accumulate_steps", checks);
   checks.AtLeastZero(reduction.clip_norm(), {{"reduction"}, {"clip_norm"}});
   checks.Require(reduction.wire_dtype().empty() || WireOf(reduction.wire_dtype()),

@@ -43,8 +43,9 @@ TEST(JobTest, DefaultsAreFilledInAndPathsAreRelativeToTheJob) {
 TEST(JobTest, WhatIsMissingIsNamed) {
   EXPECT_MESSAGE(Load("train: \"t\"").status(), absl::StatusCode::kInvalidArgument);
   EXPECT_MESSAGE(Load("model: \"m\"").status(), absl::StatusCode::kInvalidArgument);
-  EXPECT_MESSAGE(Load("model: \"m\" train: \"t\" checkpoint { keep_best: 1 }").status(),
-                 absl::StatusCode::kInvalidArgument);
+  EXPECT_MESSAGE(
+      Load("model: \"m\" train: \"t\" checkpoint { folder: \"c\" keep_best: 1 }").status(),
+      absl::StatusCode::kInvalidArgument);
   EXPECT_MESSAGE(Load("model: \"m\" train: \"t\" init_from {}").status(),
                  absl::StatusCode::kInvalidArgument);
   EXPECT_MESSAGE(Load("model: \"m\" train: \"t\" precision: \"half\"").status(),
@@ -71,10 +72,11 @@ TEST(JobTest, AWrongFieldNamesItsPlace) {
   for (const char* const text :
        {"init_from {\n except: \"a\" }", "pipeline_threads: 100000",
         "memory_budget_mib: 4294967295", "steps_per_epoch: 18446744073709551615",
-        "checkpoint {\n keep: 4294967295 }", "checkpoint { keep_best: 4294967295 }",
-        "checkpoint {\n  keep_best: 1 }", "reduction {\n clip_norm: -1 }",
-        "reduction { exact: true\n shard_optimizer: true }",
-        "reduction { wire_dtype: \"int8\" }"}) {
+        "checkpoint { folder: \"\"\n keep: 4294967295 }",
+        "checkpoint { folder: \"\" keep_best: 4294967295 }",
+        "checkpoint { folder: \"\"\n  keep_best: 1 }", "reduction {\n clip_norm: -1 }",
+        "reduction { exact: true\n shard_optimizer: true }", "reduction { wire_dtype: \"int8\" }",
+        "checkpoint {}", "checkpoint { every_steps: 3 }", "reduction {\n accumulate_steps: 0 }"}) {
     EXPECT_MESSAGE(Load(absl::StrCat("model: \"m\" train: \"t\"\n", text)).status(),
                    absl::StatusCode::kInvalidArgument);
   }
