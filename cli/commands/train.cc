@@ -67,6 +67,12 @@ int FailUnsaved() {
   return Fail(absl::CancelledError("stopped by a signal; the job names no checkpoint folder"));
 }
 
+// True if TF_CONFIG has servers, and decides.
+bool TellsOfServers(const Flags& flags) {
+  const auto cluster = collectives::ReadTfCluster(collectives::Environment);
+  return cluster.ok() && cluster->has_value() && !flags.launch.connect.flags.rank;
+}
+
 // This process's place among workers and servers: by TF_CONFIG, or as a rank.
 absl::StatusOr<trainer::ServerTask> TaskOf(const Flags& flags, trainer::TrainOptions& options,
                                            UnboundedWatch& watch) {
@@ -132,8 +138,11 @@ int TrainJob(const Flags& flags) {
   options.index_progress = [&display](int64_t done, int64_t total) { display.Index(done, total); };
   options.warn = Display::Warning;
   options.report = [&display](const absl::Status& status) { display.Failure(status); };
-  // A job that cannot be read is an error of all ranks.
-  if (trainer::UsesParameterServers(options).value_or(false)) {
+  // A job that cannot be read is an error of all ranks, which workers and servers of TF_CONFIG are
+  // not.
+  const absl::StatusOr<bool> on_servers = trainer::UsesParameterServers(options);
+  if (!on_servers.ok() && TellsOfServers(flags)) return Fail(on_servers.status());
+  if (on_servers.value_or(false)) {
     if (flags.replicas > 1) {
       return FailUsage(absl::InvalidArgumentError(
           "--replicas goes with no parameter_server: its workers are processes"));

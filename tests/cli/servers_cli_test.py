@@ -148,6 +148,16 @@ class ServersTest(RanksTestCase):
         self.assertEqual(done.returncode, 2, done.stderr)
         self.assertIn("--replicas goes with no parameter_server", done.stderr)
 
+    def test_a_wrong_job_is_told_by_each_process_of_tf_config(self):
+        job, _ = self.job("wrong", "servers: 1 max_staleness: 1 synchronous: true")
+        self.cluster(1, 1)
+        for kind in ("ps", "chief"):
+            process = self.start_task(job, kind, 0)
+            self.assertEqual(process.end(), 1, process.output())
+            self.assertIn("wrong.pbtxt:10:42: strategy.parameter_server.max_staleness: it does not",
+                          process.output())
+            self.assertNotIn("TF_CONFIG", process.output())
+
     def test_a_worker_of_another_job_is_refused(self):
         job, _ = self.job("one", epochs=50)
         other, _ = self.job("other", "synchronous: true")
