@@ -1,8 +1,6 @@
 #include "trainer/train.h"
 
-#include <atomic>
 #include <chrono>
-#include <csignal>
 #include <cstdio>
 #include <memory>
 #include <optional>
@@ -18,6 +16,7 @@
 #include "cli/flags/reduction.h"
 #include "cli/flags/servers.h"
 #include "cli/wait/display.h"
+#include "cli/wait/stop_signals.h"
 #include "cli/wait/unbounded_watch.h"
 #include "collectives/factory.h"
 #include "collectives/peer_lost.h"
@@ -46,21 +45,6 @@ absl::StatusOr<collectives::Launch> ConnectAll(const Flags& flags, UnboundedWatc
   collectives::ConnectOptions options = flags.launch.options();
   options.on_unbounded = [&watch](std::string_view what) { watch.Tell(what); };
   return collectives::Connect(options);
-}
-
-// Signal handler -> training loop, relaxed: the flag carries no other data.
-std::atomic<bool> stop_requested{false};
-static_assert(std::atomic<bool>::is_always_lock_free);
-
-// The first signal asks for a checkpoint; the next one of its kind ends the process at once.
-void OnStopSignal(int signal_number) {
-  stop_requested.store(true, std::memory_order_relaxed);
-  std::signal(signal_number, SIG_DFL);
-}
-
-void CatchStopSignals() {
-  std::signal(SIGTERM, OnStopSignal);
-  std::signal(SIGUSR1, OnStopSignal);
 }
 
 int FailUnsaved() {
@@ -94,7 +78,7 @@ absl::StatusOr<trainer::ServerTask> TaskOf(const Flags& flags, trainer::TrainOpt
 int TrainOnServers(const Flags& flags, trainer::TrainOptions& options, UnboundedWatch& watch) {
   auto task = TaskOf(flags, options, watch);
   if (!task.ok()) return Fail(task.status());
-  CatchStopSignals();
+  options.stop = &CatchStopSignals();
   const bool is_chief = !task->is_server && task->index == 0;
   const auto outcome = trainer::TrainOnServers(options, *std::move(task));
   if (!outcome.ok()) {  // it has been reported
@@ -131,7 +115,6 @@ int TrainJob(const Flags& flags) {
   options.stall_report = std::chrono::milliseconds(flags.launch.stall_report_ms);
   options.stall_abort = std::chrono::milliseconds(flags.launch.stall_abort_ms);
   options.start_timeout = flags.launch.connect_timeout();
-  options.stop = &stop_requested;
   Display display;
   options.print = [&display](std::string_view line) { display.Line(line); };
   options.progress = [&display](uint64_t done, uint64_t total) { display.Step(done, total); };
@@ -151,7 +134,7 @@ int TrainJob(const Flags& flags) {
   }
   absl::StatusOr<collectives::Launch> launch = ConnectAll(flags, watch);
   if (!launch.ok()) return Fail(launch.status());
-  CatchStopSignals();
+  options.stop = &CatchStopSignals();
   options.launch_reason = launch->reason;
   const auto outcome = trainer::TrainReplicas(options, *launch->communicator);
   if (!outcome.ok()) {  // some rank has reported it
@@ -195,7 +178,8 @@ void AddTrain(Command parent) {
   AddServerFlags(command, flags->servers);
   AddLaunchFlags(command, flags->launch);
   command.Footer(
-      "SIGTERM or SIGUSR1: all ranks save a checkpoint on the same step, then exit with 75.\n"
+      "Ctrl-C, SIGTERM or SIGUSR1: all ranks save a checkpoint on the same step, then exit with\n"
+      "75; a second Ctrl-C ends at once.\n"
       "mpirun itself kills its ranks on SIGTERM; send it SIGUSR1 instead. scripts/mpirun.sh does\n"
       "so when it receives SIGTERM.\n"
       "Examples:\n"

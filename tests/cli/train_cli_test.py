@@ -144,6 +144,13 @@ class TrainTest(unittest.TestCase):
         self.assertEqual(self.newest(checkpoints).read_bytes(),
                          self.newest(whole_checkpoints).read_bytes())
 
+    def test_ctrl_c_saves_and_exits_with_75(self):
+        job, checkpoints = self.job("sigint", every=1000)
+        code, output = self.interrupt_at(job, 9, signal.SIGINT)
+        self.assertEqual(code, 75, output)
+        self.assertEqual(len(list(checkpoints.glob("checkpoint-*.safetensors"))), 1)
+        self.train(job, "--resume")
+
     def test_sigterm_to_mpirun_saves_on_all_ranks_and_exits_with_75(self):
         job, checkpoints = self.job("sigterm-mpi", every=1000)
         code, output = self.interrupt_at(job, 9, signal.SIGTERM, prefix=mpirun(2))
