@@ -69,6 +69,17 @@ absl::StatusOr<TextLocations> LoadTextProto(const std::string& path,
                                             google::protobuf::Message* message,
                                             std::set<std::string>* used = nullptr);
 
+// The variables that a text names.
+struct NamedVariables {
+  std::set<std::string> all;
+  std::set<std::string> without_value;  // those without a default that are given none
+};
+
+// Finds the variables that a file names. Blocks on the file.
+//   NOT_FOUND, PERMISSION_DENIED, ...  the file cannot be read
+absl::StatusOr<NamedVariables> VariablesOf(const std::string& path,
+                                           const std::map<std::string, std::string>& variables);
+
 // Checks that all variables are in `used`.
 //   INVALID_ARGUMENT  one is not; the message has its name and the nearest name in `used`
 absl::Status CheckVariablesUsed(const std::map<std::string, std::string>& variables,

@@ -25,7 +25,7 @@ bool IsJobFile(const std::string& path);
 
 // Describes a job without running it: a table of the model's layers, its sizes, and the learning
 // rate over the training. Opens the training data, on which the number of steps depends; if they
-// cannot be opened, the text says so in place of the rate.
+// cannot be opened, or variables of the plan have no value, the text says so in place of the rate.
 //   NOT_FOUND         the job, its model or its training plan is missing
 //   INVALID_ARGUMENT  one of them is wrong ("FILE:LINE:COLUMN: ...")
 absl::StatusOr<std::string> ExplainJob(const ExplainOptions& options);

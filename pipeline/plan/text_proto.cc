@@ -347,6 +347,14 @@ absl::StatusOr<TextLocations> LoadTextProto(const std::string& path,
   return ParseTextProto(text, path, variables, message, used);
 }
 
+absl::StatusOr<NamedVariables> VariablesOf(const std::string& path,
+                                           const std::map<std::string, std::string>& variables) {
+  MILLRACE_ASSIGN_OR_RETURN(const std::string text,
+                            readers::ReadWholeFile(path, kMaxTextProtoBytes));
+  SubstitutedText substituted = SubstituteVariables(Normalized(text), variables);
+  return NamedVariables{std::move(substituted.used), std::move(substituted.without_value)};
+}
+
 absl::Status CheckVariablesUsed(const std::map<std::string, std::string>& variables,
                                 const std::set<std::string>& used) {
   const std::vector<std::string> names(used.begin(), used.end());

@@ -131,6 +131,7 @@ class Substituter {
     if (split != std::string_view::npos) {
       return Value(name, inside.substr(split + 2), /*given=*/false);
     }
+    out_.without_value.insert(name);
     Error(at_, absl::StrCat("variable ", name, " is not set", Nearest(name), "; set it with --var ",
                             name, "=VALUE"));
   }

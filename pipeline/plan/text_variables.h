@@ -29,9 +29,10 @@ struct TextSegment {
 
 struct SubstitutedText {
   std::string text;
-  std::vector<TextSegment> segments;  // the stretches, by result_begin
-  std::set<std::string> used;         // variables that the text names, given or not
-  std::vector<TextError> errors;      // in order; `text` means nothing unless empty
+  std::vector<TextSegment> segments;    // the stretches, by result_begin
+  std::set<std::string> used;           // variables that the text names, given or not
+  std::set<std::string> without_value;  // those of them that have neither a value nor a default
+  std::vector<TextError> errors;        // in order; `text` means nothing unless empty
 
   // The byte of the original text that byte `offset` of `text` stands for.
   size_t ToOriginal(size_t offset) const;

@@ -32,10 +32,27 @@ namespace {
 struct JobFiles {
   JobFile job;
   std::vector<Model> models;
-  Model model;  // the layers of all
-  std::optional<pipeline::Plan> train;
-  PlanNumbers numbers;  // of the training plan
+  Model model;                          // the layers of all
+  std::optional<pipeline::Plan> train;  // nullopt: variables of it have no value
+  PlanNumbers numbers;                  // of the training plan
+  std::string missing;                  // why there is no plan
 };
+
+// Loads a plan of the job; nullopt if variables of it have no value, which `missing` then tells.
+absl::StatusOr<std::optional<pipeline::Plan>> LoadPlanOf(const std::string& path,
+                                                         const ExplainOptions& options,
+                                                         std::set<std::string>& used,
+                                                         PlanNumbers& numbers,
+                                                         std::string& missing) {
+  MILLRACE_ASSIGN_OR_RETURN(const pipeline::NamedVariables named,
+                            pipeline::VariablesOf(path, options.variables));
+  used.insert(named.all.begin(), named.all.end());
+  if (named.without_value.empty()) return LoadPlan(path, options.variables, used, numbers);
+  std::vector<std::string> flags;
+  for (const std::string& name : named.without_value) flags.push_back("--var " + name + "=VALUE");
+  missing = absl::StrCat(path, " needs ", absl::StrJoin(flags, " "));
+  return std::nullopt;
+}
 
 absl::StatusOr<JobFiles> Load(const ExplainOptions& options) {
   JobFiles files;
@@ -43,11 +60,12 @@ absl::StatusOr<JobFiles> Load(const ExplainOptions& options) {
   MILLRACE_ASSIGN_OR_RETURN(files.job, LoadJob(options.job_path, options.variables, used));
   MILLRACE_ASSIGN_OR_RETURN(files.models, LoadModels(files.job, options.variables, used));
   files.model = Join(files.models);
-  MILLRACE_ASSIGN_OR_RETURN(files.train,
-                            LoadPlan(files.job.train_path, options.variables, used, files.numbers));
+  MILLRACE_ASSIGN_OR_RETURN(
+      files.train, LoadPlanOf(files.job.train_path, options, used, files.numbers, files.missing));
   if (!files.job.eval_path.empty()) {
     PlanNumbers numbers;
-    const auto eval = LoadPlan(files.job.eval_path, options.variables, used, numbers);
+    std::string missing;
+    const auto eval = LoadPlanOf(files.job.eval_path, options, used, numbers, missing);
     if (!eval.ok()) return eval.status();
   }
   MILLRACE_RETURN_IF_ERROR(pipeline::CheckVariablesUsed(options.variables, used));
@@ -165,6 +183,7 @@ absl::StatusOr<std::vector<std::string>> DrawRates(const JobFiles& files,
 
 // The rates depend on the number of steps, and so on the data, which need not be there.
 std::vector<std::string> Rates(const JobFiles& files, const ExplainOptions& options) {
+  if (!files.train) return {"learning rate: not shown, because " + files.missing};
   const auto lines = DrawRates(files, options);
   if (lines.ok()) return *lines;
   return {absl::StrCat("learning rate: not shown, because this cannot be trained on: ",

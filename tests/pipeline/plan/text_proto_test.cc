@@ -169,6 +169,17 @@ TEST(TextProtoTest, UnusedVariableIsAnErrorUnlessTheCallerCollects) {
   EXPECT_MESSAGE(CheckVariablesUsed(variables, used));
 }
 
+TEST(TextProtoTest, VariablesWithoutAValueAreFound) {
+  const TempFolder folder;
+  const std::string path = folder / "plan.pbtxt";
+  std::ofstream(path) << "name: \"${DATA}\" # ${COMMENT}\nseed: ${SEED:-3} lanes: ${LANES}";
+  const auto named = VariablesOf(path, {{"LANES", "2"}});
+  ASSERT_TRUE(named.ok()) << named.status();
+  EXPECT_THAT(named->all, ::testing::ElementsAre("DATA", "LANES", "SEED"));
+  EXPECT_THAT(named->without_value, ::testing::ElementsAre("DATA"));
+  EXPECT_TRUE(absl::IsNotFound(VariablesOf(folder / "none", {}).status()));
+}
+
 // S-PLAN-6, S-PLAN-8.
 TEST(TextProtoTest, VariableInACommentDoesNotCountAsUsed) {
   EXPECT_MESSAGE(ErrorOf("# ${A}\n", {{"A", "x"}}));

@@ -109,6 +109,18 @@ TEST_F(ExplainTest, WithoutDataTheModelIsShownAndTheReasonSaid) {
   EXPECT_THAT(Explain(), HasSubstr("no file matches"));
 }
 
+TEST_F(ExplainTest, WithoutAVariableOfThePlanTheModelIsShownAndTheFlagSaid) {
+  options_.variables.clear();
+  const std::string text = Explain();
+  EXPECT_THAT(text, HasSubstr("parameters       179 (716 B)\n"));
+  EXPECT_THAT(text, HasSubstr(absl::StrCat("learning rate: not shown, because ",
+                                           std::string(folder_ / "train.pbtxt"),
+                                           " needs --var DATA=VALUE")));
+  options_.variables["DAT"] = "1";
+  EXPECT_THAT(std::string(ExplainJob(options_).status().message()),
+              HasSubstr("variable DAT is given but never used"));
+}
+
 TEST_F(ExplainTest, WhatIsWrongIsAnError) {
   options_.variables["OTHER"] = "1";
   EXPECT_MESSAGE(ExplainJob(options_), absl::StatusCode::kInvalidArgument, "variable");
