@@ -10,9 +10,10 @@ namespace millrace::cli {
 
 class Command;  // cli/flags/command_line.h
 
-// The explanation of jobs by `explain`, for programs that train.
+// The explanation of jobs and models by `explain`, for programs that train.
 struct JobExplainer {
-  bool (*is_job)(const std::string& path) = nullptr;  // null: all files are plans
+  // True for a job or a model. Null: all files are plans.
+  bool (*is_job)(const std::string& path) = nullptr;
   absl::StatusOr<std::string> (*explain)(const std::string& path,
                                          const std::map<std::string, std::string>& variables,
                                          bool as_dot) = nullptr;

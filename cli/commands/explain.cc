@@ -44,9 +44,11 @@ absl::StatusOr<std::string> ExplainFile(const Flags& flags,
 
 // The flags that go with a plan alone, or with a job alone.
 absl::Status CheckKind(const Flags& flags, bool is_job) {
-  if (flags.dot && !is_job) return absl::InvalidArgumentError("--dot is of jobs, not of plans");
+  if (flags.dot && !is_job) {
+    return absl::InvalidArgumentError("--dot is of jobs and models, not of plans");
+  }
   if (is_job && (flags.rank != 0 || flags.world != 1)) {
-    return absl::InvalidArgumentError("--rank and --world are of plans, not of jobs");
+    return absl::InvalidArgumentError("--rank and --world are of plans, not of jobs or models");
   }
   return CheckRank(flags.rank, flags.world);
 }
@@ -78,14 +80,14 @@ void AddExplain(Command parent, const JobExplainer& jobs) {
   const bool has_jobs = jobs.explain != nullptr;
   auto flags = std::make_shared<Flags>();
   Command command = parent.AddCommand(
-      "explain", has_jobs ? "Print a pipeline's logical and physical plan, or a job's model"
+      "explain", has_jobs ? "Print a pipeline's logical and physical plan, or a job or a model"
                           : "Print a pipeline's logical and physical plan");
   command.Add("file", flags->file,
-              has_jobs ? "Pipeline or job file (protobuf text format)"
+              has_jobs ? "Pipeline, job or model file (protobuf text format)"
                        : "Pipeline file (protobuf text format)");
   if (has_jobs) {
     command.AddSwitch("--job", flags->job, "The file is a job, even if it does not look like one");
-    command.AddSwitch("--dot", flags->dot, "Print a job's model as a graph for Graphviz");
+    command.AddSwitch("--dot", flags->dot, "Print the model as a graph for Graphviz");
   }
   command.AddSwitch("--stages", flags->stages,
                     "Print all stages, their options and defaults instead of a plan");

@@ -10,11 +10,16 @@ absl::StatusOr<std::string> Explain(const std::string& path,
                                     const std::map<std::string, std::string>& variables,
                                     bool as_dot) {
   Progress indexing("index", "bytes");
-  return trainer::ExplainJob({path, variables, as_dot, indexing.Callback()});
+  const trainer::ExplainOptions options = {path, variables, as_dot, indexing.Callback()};
+  return trainer::IsModelFile(path) ? trainer::ExplainModel(options) : trainer::ExplainJob(options);
+}
+
+bool IsJobOrModel(const std::string& path) {
+  return trainer::IsJobFile(path) || trainer::IsModelFile(path);
 }
 
 }  // namespace
 
-JobExplainer ExplainerOfJobs() { return {trainer::IsJobFile, Explain}; }
+JobExplainer ExplainerOfJobs() { return {IsJobOrModel, Explain}; }
 
 }  // namespace millrace::cli

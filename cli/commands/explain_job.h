@@ -5,7 +5,7 @@
 
 namespace millrace::cli {
 
-// The explanation of the trainer's jobs.
+// The explanation of the trainer's jobs and models.
 JobExplainer ExplainerOfJobs();
 
 }  // namespace millrace::cli

@@ -1,6 +1,7 @@
 """`millrace model`: the files that it writes, and a training with one of them."""
 
 import pathlib
+import re
 import tempfile
 import unittest
 
@@ -44,6 +45,19 @@ class ModelTest(unittest.TestCase):
             self.assertIn("learning rate: not shown", text)
             self.assertEqual(self.explain(folder, "--job", job), text)
             self.assertIn('"layer4.1.add" -> ', self.explain(folder, "--dot", job))
+            # A model by itself.
+            model = millrace("explain", folder / "model.pbtxt")
+            self.assertEqual(model.returncode, 0, model.stderr)
+            self.assertIn("parameters   11,689,512 (44.6 MiB)", model.stdout)
+            # Without the plan's variables.
+            plan = (EXAMPLES / "train.pbtxt").read_text()
+            (folder / "train.pbtxt").write_text(re.sub(r"\$\{DATA:-[^}]*", "${DATA", plan))
+            unset_job = folder / "unset.pbtxt"
+            unset_job.write_text('model: "model.pbtxt" train: "train.pbtxt" epochs: 1\n')
+            unset = millrace("explain", unset_job)
+            self.assertEqual(unset.returncode, 0, unset.stderr)
+            self.assertIn("not shown, because", unset.stdout)
+            self.assertIn("--var DATA=VALUE", unset.stdout)
             # A plan is still a plan, whatever is said of it.
             plan = EXAMPLES / "train.pbtxt"
             self.assertIn("--dot is of jobs", self.explain(folder, "--dot", plan, code=2))

@@ -15,6 +15,7 @@
 #include "trainer/explain.h"
 #include "trainer/explain/layer_table.h"
 #include "trainer/explain/model_dot.h"
+#include "trainer/explain/model_sizes.h"
 #include "trainer/explain/rate_plot.h"
 #include "trainer/job/job.h"
 #include "trainer/job/models.h"
@@ -80,10 +81,6 @@ absl::StatusOr<std::unique_ptr<pipeline::Pipeline>> OpenTraining(const JobFiles&
   return pipeline::Pipeline::Open(*files.train, std::move(context), open);
 }
 
-std::string BytesOfFloats(int64_t count) {
-  return BytesText(static_cast<double>(count) * sizeof(float));
-}
-
 std::string OptimizerState(const OptimizerSpec& spec, const Model& model) {
   std::vector<std::string> slots = MakeUpdateRule(spec)->slots();
   if (spec.has_ema()) slots.emplace_back("ema");
@@ -94,16 +91,6 @@ std::string OptimizerState(const OptimizerSpec& spec, const Model& model) {
 // "generator's " before what is said of one of several models.
 std::string OwnerOf(const ModelFile& file) {
   return file.role.empty() ? "" : absl::StrCat(file.role, "'s ");
-}
-
-std::string Activations(const JobFiles& files, const ModelCost& cost) {
-  const auto sample = static_cast<double>(cost.result_bytes);
-  const uint64_t batch = files.numbers.batch;
-  if (batch == 0) return absl::StrCat(BytesText(sample), " a sample: the results of all layers");
-  return absl::StrCat(BytesText(sample * static_cast<double>(batch)),
-                      ": the results of all layers "
-                      "for a batch of ",
-                      batch, ", over all ranks");
 }
 
 // The memory of values between layers, and of their gradients, in training.
@@ -127,18 +114,8 @@ absl::StatusOr<std::string> ActivationMemoryText(const JobFiles& files, size_t m
 }
 
 std::vector<std::string> Sizes(const JobFiles& files) {
-  const Model& model = files.model;
-  const ModelCost cost = CostOf(model);
-  int64_t buffers = 0;
-  for (const Buffer& buffer : model.buffers) buffers += buffer.shape.num_elements();
-  std::vector<std::pair<std::string, std::string>> rows = {
-      {"parameters", absl::StrCat(Grouped(model.num_parameters()), " (",
-                                  BytesOfFloats(model.num_parameters()), ")")},
-      {"buffers", absl::StrCat(Grouped(buffers), " (", BytesOfFloats(buffers), ")")},
-      {"FLOPs", absl::StrCat(WithUnit(static_cast<double>(cost.flops)), " a sample, forward: ",
-                             WithUnit(static_cast<double>(cost.flops / 2)), " multiply-adds")},
-      {"activations", Activations(files, cost)},
-  };
+  std::vector<std::pair<std::string, std::string>> rows =
+      ModelSizes(files.model, files.numbers.batch);
   for (size_t i = 0; i < files.models.size(); ++i) {
     const ModelFile& file = files.job.models[i];
     if (files.numbers.batch > 0) {

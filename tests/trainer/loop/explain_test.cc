@@ -121,6 +121,26 @@ TEST_F(ExplainTest, WithoutAVariableOfThePlanTheModelIsShownAndTheFlagSaid) {
               HasSubstr("variable DAT is given but never used"));
 }
 
+TEST_F(ExplainTest, AModelFileIsExplainedByItself) {
+  ExplainOptions options = {folder_ / "model.pbtxt", {}, false, {}};
+  const auto text = ExplainModel(options);
+  ASSERT_TRUE(text.ok()) << text.status();
+  EXPECT_THAT(*text, HasSubstr("fc1     fully connected                           [3]"));
+  EXPECT_THAT(*text, HasSubstr("parameters   179 (716 B)\n"));
+  EXPECT_THAT(*text, HasSubstr("activations  1.3 KiB a sample: the results of all layers\n"));
+  options.as_dot = true;
+  EXPECT_EQ(*ExplainModel(options), [&] {
+    options_.as_dot = true;
+    return Explain();
+  }());
+  options = {folder_ / "made.pbtxt", {}, false, {}};
+  Write(folder_ / "made.pbtxt",
+        "layer { input_layer { shape: 4 } } layer { fully_connected { outputs: 3 } }");
+  EXPECT_THAT(*ExplainModel(options), HasSubstr("without a loss: the generator"));
+  Write(folder_ / "made.pbtxt", "layer { input_layer { shape: 4 } } layer { pool {} }");
+  EXPECT_EQ(ExplainModel(options).status().code(), absl::StatusCode::kInvalidArgument);
+}
+
 TEST_F(ExplainTest, WhatIsWrongIsAnError) {
   options_.variables["OTHER"] = "1";
   EXPECT_MESSAGE(ExplainJob(options_), absl::StatusCode::kInvalidArgument, "variable");
@@ -172,6 +192,13 @@ TEST_F(ExplainTest, AJobIsToldFromAPlan) {
   EXPECT_FALSE(is_job("\"model: "));
   EXPECT_FALSE(IsJobFile(folder_));
   EXPECT_FALSE(IsJobFile(folder_ / "none"));
+  EXPECT_TRUE(IsModelFile(folder_ / "model.pbtxt"));
+  EXPECT_FALSE(IsModelFile(folder_ / "job.pbtxt"));
+  EXPECT_FALSE(IsModelFile(folder_ / "train.pbtxt"));
+  Write(path, "# a model\nname: 'm' layer: [{ input_layer {} }");
+  EXPECT_TRUE(IsModelFile(path)) << "with mistakes";
+  Write(path, "name: 'layer {' stage { layer {} }");
+  EXPECT_FALSE(IsModelFile(path));
 }
 
 }  // namespace
