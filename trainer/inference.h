@@ -65,9 +65,12 @@ struct PredictionOutcome {
 
 // Writes the outputs of the job's model for each sample of the plan, in the order of the stream, to
 // `out`, which appears whole or not at all: tf.train.Examples (.tfrecord), CSV (.csv) or JSON lines
-// (.jsonl), by its name. The plan need not have the targets. docs/training.md describes the fields.
-// Runs on this process alone.
-//   INVALID_ARGUMENT  `out` has another extension, or as EvaluateJob
+// (.jsonl), by its name. The plan need not have the targets. Of an adversarial job, writes what the
+// generator makes of noise. docs/training.md describes the fields. Runs on this process alone.
+//   INVALID_ARGUMENT  `out` has another extension, or is a folder; `samples` are asked of a model
+//                     that reads a plan, or a plan of a generator; or as EvaluateJob
+//   OUT_OF_RANGE      an output is infinite or NaN (the text names the record)
+//   CANCELLED         `stop` was set
 //   other             as EvaluateJob; `out` cannot be written
 absl::StatusOr<PredictionOutcome> PredictJob(const InferenceOptions& options,
                                              const std::string& out);

@@ -27,7 +27,8 @@ absl::Status WriteBatch(const PredictionMaker& maker, const Network& network,
                         const pipeline::Batch& batch, PredictionWriter& writer) {
   for (int64_t row = 0; row < batch.num_rows(); ++row) {
     if (batch.valid()[row] == 0) continue;
-    MILLRACE_RETURN_IF_ERROR(writer.Write(maker.RowOf(network, batch, row)));
+    MILLRACE_ASSIGN_OR_RETURN(const Prediction prediction, maker.RowOf(network, batch, row));
+    MILLRACE_RETURN_IF_ERROR(writer.Write(prediction));
   }
   return absl::OkStatus();
 }

@@ -50,19 +50,27 @@ absl::StatusOr<PredictionMaker> PredictionMaker::Make(const Model& model,
   return PredictionMaker(model, pipeline);
 }
 
-Prediction PredictionMaker::RowOf(const Network& network, const pipeline::Batch& batch,
-                                  int64_t row) const {
+std::string WhyNoOutput(const Model& model, const Loss& loss, std::span<const float> output) {
+  if (std::ranges::all_of(output, [](float value) { return std::isfinite(value); })) return "";
+  return absl::StrCat("the output of '", model.values[loss.input].name, "' is not finite");
+}
+
+absl::StatusOr<Prediction> PredictionMaker::RowOf(const Network& network,
+                                                  const pipeline::Batch& batch, int64_t row) const {
   const SampleId& id = batch.ids()[row];
-  RecordError place = pipeline_.Locate(id);
+  const RecordError place = pipeline_.Locate(id);
   Prediction prediction;
-  prediction.push_back({"file", std::move(place.file), false});
+  prediction.push_back({"file", place.file, false});
   prediction.push_back({"record", std::vector{place.ordinal}, false});
   prediction.push_back({"sub_index", std::vector{static_cast<int64_t>(id.sub_index)}, false});
   for (size_t i = 0; i < model_.losses.size(); ++i) {
     const Loss& loss = model_.losses[i];
     const std::string prefix = model_.losses.size() > 1 ? loss.name + "/" : "";
     const int64_t values = loss.shape.num_elements();
-    AddOutput(loss, prefix, network.output(i).subspan(row * values, values), prediction);
+    const auto output = network.output(i).subspan(row * values, values);
+    const std::string bad = WhyNoOutput(model_, loss, output);
+    if (!bad.empty()) return MakeRecordError(absl::StatusCode::kOutOfRange, place, bad);
+    AddOutput(loss, prefix, output, prediction);
     AddTarget(loss, prefix, batch, row, prediction);
   }
   return prediction;

@@ -25,6 +25,10 @@ struct PredictionField {
 // The fields of one sample; all samples of a plan have the same ones.
 using Prediction = std::vector<PredictionField>;
 
+// "the output of 'fc1' is not finite" if a value of `output`, which `loss` reads, is infinite or
+// NaN, else empty.
+std::string WhyNoOutput(const Model& model, const Loss& loss, std::span<const float> output);
+
 // Makes the predictions of a model for the batches of a pipeline. Immutable.
 class PredictionMaker {
  public:
@@ -36,7 +40,9 @@ class PredictionMaker {
 
   // The sample in a valid row of `batch`, which `network` has just predicted: where its record
   // lies, and for each loss the value that it reads, with the target if the pipeline has it.
-  Prediction RowOf(const Network& network, const pipeline::Batch& batch, int64_t row) const;
+  //   OUT_OF_RANGE  a value is infinite or NaN (RecordError says for which record)
+  absl::StatusOr<Prediction> RowOf(const Network& network, const pipeline::Batch& batch,
+                                   int64_t row) const;
 
  private:
   PredictionMaker(const Model& model, const pipeline::Pipeline& pipeline)

@@ -185,11 +185,24 @@ TEST_F(PredictTest, NamesThatNeedQuotesHaveThem) {
       absl::StrCat("\"", std::string(folder_), "/test-\"\"a, b\"\".tfrecord\",0,0,")));
 }
 
+TEST_F(PredictTest, AnOutputThatIsNotFiniteIsRefusedWithItsRecord) {
+  Write(folder_ / "model.pbtxt",
+        "layer { input_layer { shape: [6, 6, 1] } } layer { fully_connected { outputs: 3 } }\n"
+        "layer { softmax_cross_entropy {} }\n");
+  Train();
+  WriteShard(folder_ / "test-0.tfrecord", 1000, kTestSamples, /*bad=*/-1, /*infinite=*/1003);
+  const absl::Status status = Predict("out.csv");
+  EXPECT_MESSAGE(status, absl::StatusCode::kOutOfRange);
+  const auto error = GetRecordError(status);
+  ASSERT_TRUE(error.has_value());
+  EXPECT_EQ(error->ordinal, 3);
+  EXPECT_THAT(Leftovers(), IsEmpty());
+}
+
 TEST_F(PredictTest, WhatFailsLeavesNothing) {
   EXPECT_MESSAGE(Predict("out.txt"), absl::StatusCode::kInvalidArgument, "extension");
   EXPECT_EQ(Predict("out.csv").code(), absl::StatusCode::kNotFound);  // no checkpoint
   Train();
-  EXPECT_MESSAGE(Predict("no/out.csv"), absl::StatusCode::kNotFound, "no_folder");
   EXPECT_MESSAGE(Predict("no/out.tfrecord"), absl::StatusCode::kNotFound, "no_folder_tfrecord");
   const fs::path shard = folder_ / "test-0.tfrecord";
   fs::resize_file(shard, fs::file_size(shard) - 3);
