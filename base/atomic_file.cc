@@ -128,6 +128,25 @@ absl::Status CannotCreate(int error_number, const std::string& path) {
                      path);
 }
 
+absl::Status CheckIsNoFolder(const std::string& path) {
+  std::error_code ignored;
+  if (!std::filesystem::is_directory(path, ignored)) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(path, ": it is a folder; name a file"));
+}
+
+void AtomicFile::RemoveAbandoned(const std::string& name) {
+  const absl::StatusOr<std::string> path = LocalPath(name);
+  if (!path.ok()) return;
+  const std::string own = std::filesystem::path(*path).filename().string();
+  std::error_code error;
+  std::filesystem::directory_iterator entries(FolderOf(*path), error);
+  for (; !error && entries != std::filesystem::directory_iterator(); entries.increment(error)) {
+    if (TemporaryOf(entries->path().filename().string()) == own) {
+      RemoveIfAbandoned(entries->path().string());
+    }
+  }
+}
+
 absl::StatusOr<std::unique_ptr<AtomicFile>> AtomicFile::Create(const std::string& name,
                                                                WriteFunction write_function) {
   MILLRACE_ASSIGN_OR_RETURN(const std::string path, LocalPath(name));

@@ -30,6 +30,10 @@ absl::Status Rename(const std::string& from, const std::string& to, Existing exi
 // if its folder is missing.
 absl::Status CannotCreate(int error_number, const std::string& path);
 
+// Checks that `path`, which is to be written, is no folder.
+//   INVALID_ARGUMENT  it is one
+absl::Status CheckIsNoFolder(const std::string& path);
+
 // Takes the lock of an open file or folder, which tells other processes that it is in use. The lock
 // ends with the last descriptor, so with the process. False if another has it, or the file system
 // has no locks.
@@ -56,6 +60,9 @@ class AtomicFile {
   absl::Status Commit(bool sync, Existing existing = Existing::kReplace);
 
   const std::string& path() const { return path_; }
+
+  // Removes the temporaries of the file `name` whose processes were killed. Failures are ignored.
+  static void RemoveAbandoned(const std::string& name);
 
   // Returns the name of the file whose temporary has this name; empty if it is no such name.
   static std::string TemporaryOf(std::string_view name);

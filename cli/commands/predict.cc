@@ -8,6 +8,7 @@
 #include "cli/exit.h"
 #include "cli/flags/inference.h"
 #include "cli/wait/display.h"
+#include "cli/wait/stop_signals.h"
 #include "collectives/launcher.h"
 #include "trainer/inference.h"
 #include "trainer/report.h"
@@ -33,6 +34,7 @@ int Run(const Flags& flags) {
   auto options = InferenceOptionsOf(flags.inference);
   if (!options.ok()) return FailUsage(options.status());
   if (const absl::Status status = CheckIsAlone(); !status.ok()) return FailUsage(status);
+  options->stop = &CatchStopSignals();
   Display display;
   options->warn = Display::Warning;
   options->index_progress = [&display](int64_t done, int64_t all) { display.Index(done, all); };

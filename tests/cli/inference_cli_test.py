@@ -2,8 +2,10 @@
 
 import csv
 import json
+import os
 import pathlib
 import re
+import signal
 import subprocess
 import sys
 import tempfile
@@ -79,6 +81,25 @@ class InferenceTest(unittest.TestCase):
         self.assertEqual(len(rows), SAMPLES)
         correct = sum(row["class"] == row["target"] for row in rows)
         self.assertEqual(correct, json.loads(self.call("eval", "--json").stdout)["correct"])
+
+    def test_ctrl_c_leaves_no_file(self):
+        out = self.folder / "interrupted.csv"
+        fifo = self.folder / "fifo.pbtxt"
+        os.mkfifo(fifo)
+        job = os.open(fifo, os.O_RDWR)  # a writer, for whose text the program waits
+        process = subprocess.Popen(
+            [BIN, "predict", fifo, "--out", out, "--var", f"DATA={self.folder}", "--var",
+             "BATCH=64"], stderr=subprocess.PIPE, text=True)
+        while not list(self.folder.glob(".interrupted.csv.tmp-*")):
+            self.assertIsNone(process.poll())
+        process.send_signal(signal.SIGINT)
+        self.assertIn("Ctrl-C again", process.stderr.readline() + process.stderr.readline())
+        os.write(job, self.job.read_bytes())
+        os.close(job)
+        self.assertEqual(process.wait(timeout=300), 1)
+        self.assertIn("stopped by a signal; no file is written", process.stderr.read())
+        process.stderr.close()
+        self.assertEqual(list(self.folder.glob("*interrupted*")), [])
 
     def test_what_is_wrong_is_said_and_leaves_no_file(self):
         nowhere = self.folder / "nowhere"

@@ -1,5 +1,6 @@
 #include "trainer/inference/inference.h"
 
+#include <atomic>
 #include <set>
 
 #include "absl/strings/str_cat.h"
@@ -43,6 +44,11 @@ absl::Status LoadFiles(const InferenceOptions& options, Inference& inference) {
   AddVariablesOf(job.eval_path, options.variables, used);
   inference.quarantine_file = options.quarantine_file;
   return pipeline::CheckVariablesUsed(options.variables, used);
+}
+
+absl::Status CheckGoesOn(const InferenceOptions& options) {
+  const bool stops = options.stop != nullptr && options.stop->load(std::memory_order_relaxed);
+  return stops ? absl::CancelledError("stopped by a signal; no file is written") : absl::OkStatus();
 }
 
 absl::Status MakeBackend(int threads, int local_ranks,

@@ -43,6 +43,9 @@ struct Inference {
 // Reads the job, the model and the plan.
 absl::Status LoadFiles(const InferenceOptions& options, Inference& inference);
 
+// CANCELLED if `options.stop` was set.
+absl::Status CheckGoesOn(const InferenceOptions& options);
+
 // Makes the context and the backend, on one of `local_ranks` ranks of this host. After the weights
 // are there. `warn` receives the pipeline's warnings; may be empty.
 absl::Status MakeBackend(int threads, int local_ranks,

@@ -46,6 +46,7 @@ absl::StatusOr<int64_t> Predict(const InferenceOptions& options, const Inference
   if (!maker.ok()) return at_plan(maker.status());
   int64_t samples = 0;
   while (true) {
+    MILLRACE_RETURN_IF_ERROR(CheckGoesOn(options));
     const auto batch = pipeline.Next();
     if (!batch.ok()) return at_plan(batch.status());
     if (!batch->has_value()) return samples;
@@ -61,12 +62,12 @@ absl::StatusOr<int64_t> Predict(const InferenceOptions& options, const Inference
 }
 
 absl::StatusOr<PredictionOutcome> Run(const InferenceOptions& options, const std::string& out) {
-  MILLRACE_RETURN_IF_ERROR(PredictionWriter::CheckName(out));
+  // First: a file that cannot be written is known before hours of work.
+  MILLRACE_ASSIGN_OR_RETURN(const auto writer, PredictionWriter::Open(out));
   Inference inference;
   MILLRACE_RETURN_IF_ERROR(LoadFiles(options, inference));
   MILLRACE_ASSIGN_OR_RETURN(inference.loaded, LoadWeights(options, inference.job, inference.model));
   MILLRACE_RETURN_IF_ERROR(MakeBackend(options.threads, 1, options.warn, inference));
-  MILLRACE_ASSIGN_OR_RETURN(const auto writer, PredictionWriter::Open(out));
   MILLRACE_ASSIGN_OR_RETURN(const int64_t samples, Predict(options, inference, *writer));
   MILLRACE_RETURN_IF_ERROR(writer->Close());
   return PredictionOutcome{inference.loaded.used, samples};

@@ -215,6 +215,8 @@ absl::Status PredictionWriter::CheckName(const std::string& path) {
 
 absl::StatusOr<std::unique_ptr<PredictionWriter>> PredictionWriter::Open(const std::string& path) {
   MILLRACE_RETURN_IF_ERROR(CheckName(path));
+  MILLRACE_RETURN_IF_ERROR(CheckIsNoFolder(path));
+  AtomicFile::RemoveAbandoned(path);
   return FormatOf(path)->open(path);
 }
 

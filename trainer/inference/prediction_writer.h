@@ -17,7 +17,8 @@ class PredictionWriter {
   //   INVALID_ARGUMENT  it does not
   static absl::Status CheckName(const std::string& path);
 
-  //   INVALID_ARGUMENT                   as CheckName
+  // Removes what earlier processes that were killed have left beside `path`.
+  //   INVALID_ARGUMENT                   as CheckName; `path` is a folder
   //   NOT_FOUND, PERMISSION_DENIED, ...  a file cannot be made beside `path`
   static absl::StatusOr<std::unique_ptr<PredictionWriter>> Open(const std::string& path);
   virtual ~PredictionWriter() = default;  // without Close: leaves no file

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/atomic_file.h"
 #include "base/status.h"
 #include "trainer/checkpoint/checkpoint.h"
 #include "trainer/job/job.h"
@@ -45,6 +46,13 @@ absl::StatusOr<std::string> NewestCheckpoint(const JobFile& job, const std::stri
   return paths[0];
 }
 
+// Before the work, by a file that is given up.
+absl::Status CheckCanWrite(const std::string& path) {
+  MILLRACE_RETURN_IF_ERROR(CheckIsNoFolder(path));
+  AtomicFile::RemoveAbandoned(path);
+  return AtomicFile::Create(path).status();
+}
+
 absl::StatusOr<WeightsCount> Write(const std::string& path,
                                    const std::map<std::string, std::string>& metadata,
                                    std::span<const TensorRef> tensors) {
@@ -58,6 +66,7 @@ absl::StatusOr<WeightsCount> Write(const std::string& path,
 }  // namespace
 
 absl::StatusOr<WeightsCount> ExportWeights(const WeightsOptions& options) {
+  MILLRACE_RETURN_IF_ERROR(CheckCanWrite(options.to));
   MILLRACE_ASSIGN_OR_RETURN(const JobModel loaded, LoadJobModel(options));
   std::string from = options.from;
   if (from.empty()) {
@@ -73,6 +82,7 @@ absl::StatusOr<WeightsCount> ExportWeights(const WeightsOptions& options) {
 }
 
 absl::StatusOr<WeightsCount> ImportWeights(const WeightsOptions& options) {
+  MILLRACE_RETURN_IF_ERROR(CheckCanWrite(options.to));
   MILLRACE_ASSIGN_OR_RETURN(const JobModel loaded, LoadJobModel(options));
   MILLRACE_ASSIGN_OR_RETURN(TensorFile file, ReadForeignSafetensors(options.from));
   if (const auto i = FirstWithoutMatch(file, loaded.model, options.except)) {

@@ -85,6 +85,13 @@ TEST_F(InitFromTest, TheTableSaysTheFirstWeights) {
                           "first weights +.*/exported.safetensors, except fc1\\.\\*$")));
 }
 
+TEST_F(InitFromTest, AFileToWriteIsCheckedBeforeTheWork) {
+  for (const char* const to : {".", "none/out.safetensors"}) {
+    const absl::Status status = ExportWeights(Options("", folder_ / to)).status();
+    EXPECT_THAT(status.message(), testing::Not(testing::HasSubstr("checkpoint"))) << status;
+  }
+}
+
 TEST_F(InitFromTest, AResumedTrainingDoesNotReadTheFile) {
   TrainAndExport();
   WriteJobFrom("exported.safetensors");

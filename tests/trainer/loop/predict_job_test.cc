@@ -199,6 +199,29 @@ TEST_F(PredictTest, AnOutputThatIsNotFiniteIsRefusedWithItsRecord) {
   EXPECT_THAT(Leftovers(), IsEmpty());
 }
 
+TEST_F(PredictTest, ASignalEndsItWithoutAFile) {
+  Train();
+  const std::atomic<bool> stop{true};
+  options_.stop = &stop;
+  EXPECT_MESSAGE(Predict("out.csv"), absl::StatusCode::kCancelled);
+  EXPECT_THAT(Leftovers(), IsEmpty());
+}
+
+// Before the checkpoint is looked for, which there is not.
+TEST_F(PredictTest, WhereNoFileCanBeIsToldFirst) {
+  fs::create_directories(folder_ / "folder.csv");
+  EXPECT_MESSAGE(Predict("folder.csv"), absl::StatusCode::kInvalidArgument, "folder");
+  EXPECT_MESSAGE(Predict("no/out.csv"), absl::StatusCode::kNotFound, "no_folder");
+}
+
+TEST_F(PredictTest, WhatAKilledProcessLeftIsRemoved) {
+  Train();
+  Write(folder_ / ".out.csv.tmp-1-0", "half a file");
+  Write(folder_ / ".other.csv.tmp-1-0", "another's");
+  ASSERT_TRUE(Predict("out.csv").ok());
+  EXPECT_THAT(Leftovers(), ::testing::UnorderedElementsAre("out.csv", ".other.csv.tmp-1-0"));
+}
+
 TEST_F(PredictTest, WhatFailsLeavesNothing) {
   EXPECT_MESSAGE(Predict("out.txt"), absl::StatusCode::kInvalidArgument, "extension");
   EXPECT_EQ(Predict("out.csv").code(), absl::StatusCode::kNotFound);  // no checkpoint
