@@ -28,6 +28,10 @@ struct InferenceOptions {
   std::string plan_path;  // the plan of the data; empty: the job's evaluation plan
   // True for the average of the weights, if the job has one (ema) and the file is a checkpoint.
   bool use_average = true;
+  // Of PredictJob, for an adversarial job: the number of samples that the generator makes, and the
+  // seed of their noise.
+  int64_t samples = 0;
+  uint64_t seed = 0;
   // Of PredictJob: set from a signal handler, to end without a file. Null: nothing ends it.
   const std::atomic<bool>* stop = nullptr;
   int threads = 0;              // cores of this rank; 0: usable cores / local ranks
@@ -68,9 +72,10 @@ struct PredictionOutcome {
 
 // Writes the outputs of the job's model for each sample of the plan, in the order of the stream, to
 // `out`, which appears whole or not at all: tf.train.Examples (.tfrecord), CSV (.csv) or JSON lines
-// (.jsonl), by its name. The plan need not have the targets. docs/training.md describes the fields.
-// Runs on this process alone.
-//   INVALID_ARGUMENT  `out` has another extension, or is a folder; or as EvaluateJob
+// (.jsonl), by its name. The plan need not have the targets. Of an adversarial job, writes what the
+// generator makes of noise. docs/training.md describes the fields. Runs on this process alone.
+//   INVALID_ARGUMENT  `out` has another extension, or is a folder; `samples` are asked of a model
+//                     that reads a plan, or a plan of a generator; or as EvaluateJob
 //   OUT_OF_RANGE      an output is infinite or NaN (the text names the record)
 //   CANCELLED         `stop` was set
 //   other             as EvaluateJob; `out` cannot be written

@@ -61,7 +61,7 @@ absl::Status Evaluator::Load() {
     loaded.buffers = MakeInitialBuffers(inference_.model);
     return absl::OkStatus();
   }
-  MILLRACE_ASSIGN_OR_RETURN(loaded, LoadWeights(options_, inference_.job, inference_.model));
+  MILLRACE_ASSIGN_OR_RETURN(loaded, LoadOwnWeights(options_, inference_));
   return absl::OkStatus();
 }
 

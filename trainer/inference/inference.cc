@@ -1,7 +1,6 @@
 #include "trainer/inference/inference.h"
 
 #include <atomic>
-#include <set>
 
 #include "absl/strings/str_cat.h"
 #include "base/host.h"
@@ -14,17 +13,12 @@
 #include "trainer/loop/plan_file.h"
 
 namespace millrace::trainer {
-namespace {
 
-// Adds the variables of a plan of the job that is not read: a command line that trains the job is
-// good for all of its uses.
 void AddVariablesOf(const std::string& path, const pipeline::Variables& variables,
                     std::set<std::string>& used) {
   pipeline::proto::Pipeline message;
   if (!path.empty()) (void)pipeline::LoadTextProto(path, variables, &message, &used);
 }
-
-}  // namespace
 
 absl::Status LoadFiles(const InferenceOptions& options, Inference& inference) {
   std::set<std::string> used;
@@ -44,6 +38,12 @@ absl::Status LoadFiles(const InferenceOptions& options, Inference& inference) {
   AddVariablesOf(job.eval_path, options.variables, used);
   inference.quarantine_file = options.quarantine_file;
   return pipeline::CheckVariablesUsed(options.variables, used);
+}
+
+absl::StatusOr<LoadedWeights> LoadOwnWeights(const InferenceOptions& options,
+                                             const Inference& inference) {
+  const bool has_average = inference.job.job.optimizer().has_ema();
+  return LoadWeights(options, inference.job, {inference.model, inference.model, {}, has_average});
 }
 
 absl::Status CheckGoesOn(const InferenceOptions& options) {

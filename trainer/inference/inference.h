@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 
@@ -40,8 +41,17 @@ struct Inference {
   }
 };
 
+// Adds the variables of a plan of the job that is not read: a command line that trains the job is
+// good for all of its uses.
+void AddVariablesOf(const std::string& path, const pipeline::Variables& variables,
+                    std::set<std::string>& used);
+
 // Reads the job, the model and the plan.
 absl::Status LoadFiles(const InferenceOptions& options, Inference& inference);
+
+// Loads the weights of the job's only model.
+absl::StatusOr<LoadedWeights> LoadOwnWeights(const InferenceOptions& options,
+                                             const Inference& inference);
 
 // CANCELLED if `options.stop` was set.
 absl::Status CheckGoesOn(const InferenceOptions& options);

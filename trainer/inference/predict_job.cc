@@ -4,6 +4,7 @@
 
 #include "base/status.h"
 #include "trainer/inference.h"
+#include "trainer/inference/generate.h"
 #include "trainer/inference/inference.h"
 #include "trainer/inference/prediction.h"
 #include "trainer/inference/prediction_writer.h"
@@ -66,7 +67,7 @@ absl::StatusOr<PredictionOutcome> Run(const InferenceOptions& options, const std
   MILLRACE_ASSIGN_OR_RETURN(const auto writer, PredictionWriter::Open(out));
   Inference inference;
   MILLRACE_RETURN_IF_ERROR(LoadFiles(options, inference));
-  MILLRACE_ASSIGN_OR_RETURN(inference.loaded, LoadWeights(options, inference.job, inference.model));
+  MILLRACE_ASSIGN_OR_RETURN(inference.loaded, LoadOwnWeights(options, inference));
   MILLRACE_RETURN_IF_ERROR(MakeBackend(options.threads, 1, options.warn, inference));
   MILLRACE_ASSIGN_OR_RETURN(const int64_t samples, Predict(options, inference, *writer));
   MILLRACE_RETURN_IF_ERROR(writer->Close());
@@ -79,7 +80,8 @@ absl::StatusOr<PredictionOutcome> PredictJob(const InferenceOptions& options,
                                              const std::string& out) {
   PredictionOutcome outcome;
   MILLRACE_RETURN_IF_ERROR(WithoutExceptions([&] {
-    MILLRACE_ASSIGN_OR_RETURN(outcome, Run(options, out));
+    MILLRACE_ASSIGN_OR_RETURN(outcome,
+                              options.samples > 0 ? Generate(options, out) : Run(options, out));
     return absl::OkStatus();
   }));
   return outcome;

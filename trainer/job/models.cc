@@ -68,7 +68,9 @@ absl::StatusOr<Model> LoadOnlyModel(const std::string& job_path, const JobFile& 
                                     std::set<std::string>& used) {
   if (job.models.size() == 1) return LoadModel(job.model_path, variables, used);
   return absl::InvalidArgumentError(
-      absl::StrCat(job_path, ": adversarial: the job has two models; this is done with one"));
+      absl::StrCat(job_path,
+                   ": adversarial: a generator and a discriminator read no evaluation plan; "
+                   "`millrace predict --samples N` writes what the generator makes"));
 }
 
 }  // namespace millrace::trainer

@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <fstream>
 #include <map>
+#include <nlohmann/json.hpp>
 
 #include "absl/strings/str_replace.h"
 #include "pipeline/pipeline.h"
@@ -16,6 +18,7 @@
 #include "trainer/job/job.h"
 #include "trainer/job/models.h"
 #include "trainer/loop/noise.h"
+#include "trainer/weights.h"
 
 namespace millrace::trainer {
 namespace {
@@ -282,6 +285,58 @@ TEST_F(AdversarialTrainTest, ShardsAndAccumulatedBatchesAreTheSameTraining) {
   const auto outcome = Run(2);
   ASSERT_TRUE(outcome.ok()) << outcome.status();
   EXPECT_EQ(outcome->steps, 6u) << "two steps of two batches and one of one, twice";
+}
+
+// More samples than a batch has rows.
+TEST_F(AdversarialTrainTest, TheGeneratorsSamplesArePredicted) {
+  WriteAdversarialJob(kAdam, "noise: UNIFORM");
+  const auto outcome = Run(1, false, 3);
+  ASSERT_TRUE(outcome.ok()) << outcome.status();
+  const Model generator = Models()[1];
+  InferenceOptions options;
+  options.job_path = folder_ / "job.pbtxt";
+  options.variables = {{"DATA", folder_}};
+  options.threads = 1;
+  options.seed = 9;
+  const auto predict = [&](int64_t samples) {
+    options.samples = samples;
+    const auto made = PredictJob(options, folder_ / "made.jsonl");
+    EXPECT_TRUE(made.ok()) << made.status();
+    EXPECT_EQ(made->samples, samples);
+    std::vector<std::vector<float>> rows;
+    std::ifstream file(folder_ / "made.jsonl");
+    for (std::string line; std::getline(file, line);) {
+      const nlohmann::json row = nlohmann::json::parse(line);
+      EXPECT_EQ(row["sample"], rows.size());
+      rows.push_back(row["output"].get<std::vector<float>>());
+    }
+    return rows;
+  };
+  const std::vector<std::vector<float>> rows = predict(21);
+  ASSERT_EQ(rows.size(), 21u);
+  std::vector<float> noise(rows.size() * 4);
+  std::vector<SampleId> ids(rows.size());
+  for (size_t i = 0; i < ids.size(); ++i) ids[i].record = i;
+  FillNoise(UNIFORM, 9, 0, ids, noise);
+  const std::vector<float> expected =
+      RunModel(generator, WeightsIn(outcome->checkpoint, generator), noise, 21, 0).output;
+  for (size_t i = 0; i < expected.size(); ++i) {
+    ASSERT_NEAR(rows[i / 36][i % 36], expected[i], 1e-6) << i;
+  }
+  EXPECT_EQ(predict(2), (std::vector<std::vector<float>>{rows[0], rows[1]}));
+  options.seed = 10;
+  EXPECT_NE(predict(1)[0], rows[0]);
+  // Weights that are no checkpoint's, with those of the discriminator beside them.
+  WeightsOptions weights;
+  weights.job_path = options.job_path;
+  weights.variables = options.variables;
+  weights.to = options.checkpoint = folder_ / "weights.safetensors";
+  ASSERT_TRUE(ExportWeights(weights).ok());
+  options.seed = 9;
+  EXPECT_EQ(predict(1)[0], rows[0]);
+  options.plan_path = folder_ / "eval.pbtxt";
+  EXPECT_EQ(PredictJob(options, folder_ / "made.jsonl").status().code(),
+            absl::StatusCode::kInvalidArgument);
 }
 
 TEST(NoiseTest, DependsOnTheSampleAlone) {

@@ -222,6 +222,11 @@ TEST_F(PredictTest, WhatAKilledProcessLeftIsRemoved) {
   EXPECT_THAT(Leftovers(), ::testing::UnorderedElementsAre("out.csv", ".other.csv.tmp-1-0"));
 }
 
+TEST_F(PredictTest, SamplesAreMadeByGenerators) {
+  options_.samples = 3;
+  EXPECT_MESSAGE(Predict("out.csv"), absl::StatusCode::kInvalidArgument);
+}
+
 TEST_F(PredictTest, WhatFailsLeavesNothing) {
   EXPECT_MESSAGE(Predict("out.txt"), absl::StatusCode::kInvalidArgument, "extension");
   EXPECT_EQ(Predict("out.csv").code(), absl::StatusCode::kNotFound);  // no checkpoint
