@@ -95,7 +95,11 @@ absl::StatusOr<bool> Chief::After(const wire::Progress& progress) {
   if (options_.progress) options_.progress(progress.version(), session_.steps.total_steps);
   const Due due = DueBetween(seen_, progress.version(), /*is_last=*/false);
   seen_ = progress.version();
-  if (due.line) PrintLine(progress);
+  if (due.line) {
+    // As ranks do: behind a ReLU, which makes a zero of NaN, the loss stays finite.
+    MILLRACE_RETURN_IF_ERROR(CheckFinite(session_.main().weights, progress.version()));
+    PrintLine(progress);
+  }
   const bool is_written =
       writing_.valid() && writing_.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
   if (is_written) MILLRACE_RETURN_IF_ERROR(AwaitSaved(/*is_last=*/false));
@@ -174,17 +178,15 @@ void Chief::PrintLine(const wire::Progress& progress) {
   line_begin_ = Clock::now();
 }
 
-absl::Status Chief::CheckFinite() const {
-  for (size_t i = 0; i < tensors_.weights.size(); ++i) {
-    const std::vector<float>& weights = tensors_.weights[i];
-    if (std::ranges::all_of(weights, [](float w) { return std::isfinite(w); })) continue;
-    return absl::OutOfRangeError(
-        absl::StrFormat("update %d: a value of '%s' is not finite (learning rate %g)%s",
-                        session_.state.step, session_.model.parameters[i].name,
-                        session_.main().schedule->RateAt(session_.state.step - 1),
-                        links_.checkpoint().empty()
-                            ? ""
-                            : absl::StrCat("; the last good checkpoint is ", links_.checkpoint())));
+absl::Status Chief::CheckFinite(const TensorSet& weights, uint64_t version) const {
+  for (size_t i = 0; i < weights.size(); ++i) {
+    if (std::ranges::all_of(weights[i], [](float w) { return std::isfinite(w); })) continue;
+    return absl::OutOfRangeError(absl::StrFormat(
+        "update %d: a value of '%s' is not finite (learning rate %g)%s", version,
+        session_.model.parameters[i].name, session_.main().schedule->RateAt(version - 1),
+        links_.checkpoint().empty()
+            ? ""
+            : absl::StrCat("; the last good checkpoint is ", links_.checkpoint())));
   }
   return absl::OkStatus();
 }
@@ -193,7 +195,7 @@ absl::Status Chief::Save() {
   if (session_.job.checkpoint_folder.empty() || saved_ == session_.state.step) {
     return absl::OkStatus();
   }
-  MILLRACE_RETURN_IF_ERROR(CheckFinite());
+  MILLRACE_RETURN_IF_ERROR(CheckFinite(tensors_.weights, session_.state.step));
   MILLRACE_RETURN_IF_ERROR(AwaitSaved(/*is_last=*/false));
   saved_ = session_.state.step;
   const CheckpointPolicy& policy = session_.job.job.checkpoint();
@@ -233,6 +235,7 @@ absl::StatusOr<TrainOutcome> Chief::Finish(const wire::Progress& progress) {
   if (options_.progress) options_.progress(progress.version(), session_.steps.total_steps);
   PrintLine(progress);
   MILLRACE_RETURN_IF_ERROR(TakeSnapshot());
+  MILLRACE_RETURN_IF_ERROR(CheckFinite(tensors_.weights, session_.state.step));
   const bool evaluates = session_.eval_plan && progress.is_over() && !progress.is_stopping();
   if (evaluates && evaluated_ != session_.state.step) MILLRACE_RETURN_IF_ERROR(EvaluateNow());
   MILLRACE_RETURN_IF_ERROR(Save());

@@ -48,7 +48,8 @@ class Chief {
   absl::Status EvaluateNow();
   void PrintLine(const wire::Progress& progress);
   void PrintTotal(const TrainOutcome& outcome) const;
-  absl::Status CheckFinite() const;
+  // OUT_OF_RANGE: a value of `weights`, those after update `version`, is not finite.
+  absl::Status CheckFinite(const TensorSet& weights, uint64_t version) const;
   // Begins to write the snapshot, unless that was begun before.
   absl::Status Save();
   // Waits for the file that is being written, and tells the servers.

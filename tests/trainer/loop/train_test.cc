@@ -261,6 +261,20 @@ TEST_F(TrainTest, ATrainingThatDivergedStopsAndKeepsTheGoodCheckpoints) {
   }
 }
 
+// Behind a ReLU, which makes a zero of NaN, the loss stays finite. There is no checkpoint whose
+// saving would find it.
+TEST_F(TrainTest, AWeightThatIsNotFiniteEndsTheJobAtTheNextLine) {
+  Write(folder_ / "job.pbtxt",
+        "model: \"model.pbtxt\" train: \"train.pbtxt\" epochs: 2 log_every_steps: 4");
+  adjust_ = [](TrainOptions& options, const collectives::Communicator&) {
+    options.on_weights = [](uint64_t step, std::vector<std::vector<float>>& weights) {
+      if (step == 5) weights[0][0] = std::nanf("");
+    };
+  };
+  EXPECT_MESSAGE(Run(2).status(), absl::StatusCode::kOutOfRange);
+  EXPECT_THAT(steps_, SizeIs(1));
+}
+
 TEST_F(TrainTest, AnAbsurdNumberOfStepsIsRefused) {
   WriteJob("checkpoints", "", "epochs: 4294967295 steps_per_epoch: 1099511627776");
   auto outcome = Run(1);

@@ -230,6 +230,31 @@ TEST_F(TrainOnServersTest, ALossThatIsNotFiniteEndsTheTrainingForAll) {
   }
 }
 
+// The loss of this backend is always finite, and its gradients are the weights.
+TEST_F(TrainOnServersTest, AWeightThatIsNotFiniteEndsTheTrainingForAllAtTheNextLine) {
+  Write(folder_ / "job.pbtxt", absl::StrCat("model: \"model.pbtxt\" train: \"train.pbtxt\" ",
+                                            "log_every_steps: 4 ", Synchronous(2)));
+  std::vector<FakeHooks> hooks(2);
+  change_parts_ = [&](TrainParts& parts, const collectives::Communicator& communicator) {
+    if (communicator.rank() < 2) {
+      parts.make_backend = FakeBackend::Factory(hooks[communicator.rank()]);
+    }
+  };
+  adjust_ = [](TrainOptions& options, const collectives::Communicator& communicator) {
+    if (communicator.rank() != 1) return;
+    options.on_weights = [](uint64_t version, std::vector<std::vector<float>>& weights) {
+      if (version == 5) weights[0][0] = std::nanf("");
+    };
+  };
+  (void)RunOnServers(2, 2);
+  for (const absl::Status& status : statuses_) {
+    EXPECT_EQ(status.code(), absl::StatusCode::kOutOfRange) << status;
+    EXPECT_THAT(std::string(status.message()),
+                HasSubstr("update 8: a value of 'conv1/weights' is not finite"));
+  }
+  EXPECT_EQ(steps_.size(), 1u);
+}
+
 TEST_F(TrainOnServersTest, AWorkerThatIsSilentIsGivenUpAndTheOthersGoOn) {
   WriteJob("checkpoints", "", Synchronous(2));
   FakeHooks hooks;
