@@ -17,8 +17,9 @@ absl::Status CheckOneInput(const ModelFile& file, const Model& model) {
         file.path, ": a ", file.role, " has one input_layer; there are ", model.inputs.size()));
   }
   if (model.inputs[0].dtype == DType::kF32) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat(file.path, ": a ", file.role, " reads float32, not uint8"));
+  return absl::InvalidArgumentError(absl::StrCat(file.path, ": a ", file.role,
+                                                 " reads float32, not ",
+                                                 std::string(Name(model.inputs[0].dtype))));
 }
 
 absl::Status CheckJudgement(const ModelFile& file, const Model& model) {

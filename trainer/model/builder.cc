@@ -40,15 +40,22 @@ absl::StatusOr<std::vector<double>> ByChannel(std::string_view name,
   return numbers;
 }
 
+absl::Status ReadType(const InputLayer& spec, ModelInput& input) {
+  for (const DType dtype : kInputTypes) {
+    if (spec.dtype() != Name(dtype) && !(spec.dtype().empty() && dtype == DType::kF32)) continue;
+    input.dtype = dtype;
+    return absl::OkStatus();
+  }
+  return BadLayer(absl::StrCat("dtype \"", spec.dtype(),
+                               "\" is not float32, uint8, float16, bfloat16, int32 or int64"));
+}
+
 absl::Status ReadNormalization(const InputLayer& spec, int64_t channels, ModelInput& input) {
-  if (spec.dtype().empty() || spec.dtype() == Name(DType::kF32)) {
+  MILLRACE_RETURN_IF_ERROR(ReadType(spec, input));
+  if (input.dtype != DType::kU8) {
     if (spec.mean().empty() && spec.stddev().empty()) return absl::OkStatus();
     return BadLayer("mean and stddev are of uint8 alone");
   }
-  if (spec.dtype() != Name(DType::kU8)) {
-    return BadLayer(absl::StrCat("dtype \"", spec.dtype(), "\" is not float32 or uint8"));
-  }
-  input.dtype = DType::kU8;
   MILLRACE_ASSIGN_OR_RETURN(input.mean, ByChannel("mean", spec.mean(), channels, 0));
   MILLRACE_ASSIGN_OR_RETURN(input.stddev, ByChannel("stddev", spec.stddev(), channels, 1));
   for (const double mean : input.mean) {

@@ -19,7 +19,10 @@ constexpr std::string_view kEnd = "<!-- end of layers -->\n";
 constexpr LayerOption kInputOptions[] = {
     {"field", "field of the batch", "`image`"},
     {"shape", "of a sample: height, width, channels, or one number", kRequired},
-    {"dtype", "`\"float32\"`, or `\"uint8\"`", "`\"float32\"`"},
+    {"dtype",
+     "type of the field, whose values become float32: `\"float32\"`, `\"uint8\"`, `\"float16\"`, "
+     "`\"bfloat16\"`, `\"int32\"` or `\"int64\"`",
+     "`\"float32\"`"},
     {"mean", "of uint8: each value becomes (value - mean) / stddev; one number, or one per channel",
      "0"},
     {"stddev", "likewise", "1"},

@@ -2,6 +2,10 @@
 
 #include <xxhash.h>
 
+#include <algorithm>
+#include <iterator>
+#include <string>
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/status.h"
@@ -14,6 +18,18 @@ namespace {
 absl::Status NoField(const Schema& schema, const std::string& name, const std::string& wanted) {
   return absl::InvalidArgumentError(absl::StrCat("the model wants a field '", name, "' of ", wanted,
                                                  "; the pipeline makes {", schema.ToString(), "}"));
+}
+
+// A field of the wanted shape.
+absl::Status OtherType(const Field& field, const ModelInput& input) {
+  const std::string made = std::string(Name(field.dtype));
+  const std::string advice =
+      std::ranges::find(kInputTypes, field.dtype) == std::end(kInputTypes)
+          ? "cast it in the plan"
+          : absl::StrCat("give the input_layer dtype: \"", made, "\", or cast it in the plan");
+  return absl::InvalidArgumentError(absl::StrCat("the model wants '", input.field, "' as ",
+                                                 ToAbsl(Name(input.dtype)),
+                                                 ", but the pipeline makes ", made, "; ", advice));
 }
 
 }  // namespace
@@ -29,9 +45,9 @@ std::string Model::ToText() const {
   std::string text;
   for (const ModelInput& input : inputs) {
     absl::StrAppend(&text, "input ", values[input.value].shape.ToString());
-    if (input.dtype != DType::kF32) {
-      absl::StrAppend(&text, ", ", ToAbsl(Name(input.dtype)), ", mean ",
-                      absl::StrJoin(input.mean, "/"), ", stddev ",
+    if (input.dtype != DType::kF32) absl::StrAppend(&text, ", ", ToAbsl(Name(input.dtype)));
+    if (input.dtype == DType::kU8) {
+      absl::StrAppend(&text, ", mean ", absl::StrJoin(input.mean, "/"), ", stddev ",
                       absl::StrJoin(input.stddev, "/"));
     }
     text += "\n";
@@ -72,6 +88,7 @@ absl::Status CheckInputFields(const Model& model, const Schema& schema) {
     const Shape& shape = model.values[input.value].shape;
     const Field* const field = schema.Find(input.field);
     if (field != nullptr && field->dtype == input.dtype && field->shape == shape) continue;
+    if (field != nullptr && field->shape == shape) return OtherType(*field, input);
     return NoField(schema, input.field,
                    absl::StrCat(ToAbsl(Name(input.dtype)), " ", shape.ToString()));
   }

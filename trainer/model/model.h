@@ -20,6 +20,10 @@ namespace millrace::trainer {
 
 class ModelSpec;  // model.proto
 
+// The types of the fields that a model reads, which become float32.
+inline constexpr DType kInputTypes[] = {DType::kF32,  DType::kU8,  DType::kF16,
+                                        DType::kBF16, DType::kI32, DType::kI64};
+
 // A field of the batch that the model reads.
 struct ModelInput {
   std::string field;

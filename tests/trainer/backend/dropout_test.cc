@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/half.h"
 #include "tests/trainer/model/test_nets.h"
 
 namespace millrace::trainer {
@@ -125,6 +126,49 @@ TEST(BytesInputTest, ItIsNormalisedByChannelInTheModel) {
       EXPECT_NEAR(gradients[i][k], expected[i][k], 1e-4) << i;
     }
   }
+}
+
+// Whole numbers are the same in all types.
+TEST(InputTypeTest, ValuesOfEveryTypeBecomeFloats) {
+  const auto model_of = [](const std::string& dtype) {
+    return MakeModel(
+        "layer { input_layer { shape: [2, 2, 3] dtype: '" + dtype +
+        "' } } layer { convolution { filters: 2 kernel: 2 } }"
+        " layer { fully_connected { outputs: 2 } } layer { softmax_cross_entropy {} }");
+  };
+  const Model floats = model_of("float32");
+  Samples samples(floats, 2, 0, 1);
+  for (size_t i = 0; i < samples.images.size(); ++i) samples.images[i] = static_cast<float>(i) - 9;
+  const TensorSet weights = MakeInitialWeights(floats, 1);
+  const auto gradients_of = [&](const Model& model, const StepInput& input, Precision precision) {
+    TensorSet gradients = MakeZeros(model);
+    BackendOptions options = 1;
+    options.precision = precision;
+    auto backend = MakeOneDnnBackend(model, weights, kNoBuffers, Spans(gradients), options);
+    EXPECT_TRUE(backend.ok()) << backend.status();
+    const auto result = TrainStep(**backend, input, Ignore);
+    EXPECT_TRUE(result.ok()) << result.status();
+    return gradients;
+  };
+  const auto check = [&]<typename T>(const std::string& name, DType dtype, T (*of)(float)) {
+    std::vector<T> values;
+    for (const float value : samples.images) values.push_back(of(value));
+    StepInput input = samples.All();
+    for (const Precision precision : {Precision::kFloat32, Precision::kAuto}) {
+      input.inputs[0] = samples.All().inputs[0];
+      const TensorSet expected = gradients_of(floats, input, precision);
+      input.inputs[0] = {values.data(), dtype, Shape{2, 2, 2, 3}};
+      EXPECT_EQ(gradients_of(model_of(name), input, precision), expected) << name;
+    }
+  };
+  check(
+      "float16", DType::kF16, +[](float value) { return ToHalf(value); });
+  check(
+      "bfloat16", DType::kBF16, +[](float value) { return ToBFloat(value); });
+  check(
+      "int32", DType::kI32, +[](float value) { return static_cast<int32_t>(value); });
+  check(
+      "int64", DType::kI64, +[](float value) { return static_cast<int64_t>(value); });
 }
 
 }  // namespace

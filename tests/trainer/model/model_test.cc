@@ -334,7 +334,7 @@ TEST(ModelTest, InputsOfBytesSayHowTheyAreNormalised) {
   const Schema schema({{"image", DType::kU8, {8, 8, 3}}, {"label", DType::kI64, {}}});
   EXPECT_TRUE(CheckFields(model, schema).ok());
   const auto kBad = absl::StatusCode::kInvalidArgument;
-  EXPECT_MESSAGE(ErrorOf(input("dtype: \"int64\"")), kBad);
+  EXPECT_MESSAGE(ErrorOf(input("dtype: \"float64\"")), kBad);
   EXPECT_MESSAGE(ErrorOf(input("mean: 128")), kBad);
   EXPECT_MESSAGE(ErrorOf(input("dtype: \"uint8\" mean: [1, 2]")), kBad);
   EXPECT_MESSAGE(ErrorOf(input("dtype: \"uint8\" stddev: 0")), kBad);
@@ -383,6 +383,15 @@ TEST(ModelTest, FieldsOfThePipelineAreCompared) {
   EXPECT_TRUE(CheckFields(model, schema).ok());
   schema.Set({"image", DType::kU8, {8, 8, 3}});
   EXPECT_MESSAGE(CheckFields(model, schema), absl::StatusCode::kInvalidArgument);
+  const Model halves =
+      MakeModel("layer { input_layer { shape: [8, 8, 3] dtype: 'float16' } }" + std::string(kLoss));
+  schema.Set({"image", DType::kF16, {8, 8, 3}});
+  EXPECT_TRUE(CheckFields(halves, schema).ok());
+  EXPECT_TRUE(halves.ToText().starts_with("input [8, 8, 3], float16\n"));
+  schema.Set({"image", DType::kF64, {8, 8, 3}});
+  EXPECT_MESSAGE(CheckFields(halves, schema), absl::StatusCode::kInvalidArgument);
+  schema.Set({"image", DType::kF16, {8, 4, 3}});
+  EXPECT_MESSAGE(CheckFields(halves, schema), absl::StatusCode::kInvalidArgument);
   schema.Set({"image", DType::kF32, {8, 8, 3}});
   schema.Remove("label");
   EXPECT_EQ(CheckFields(model, schema).code(), absl::StatusCode::kInvalidArgument);

@@ -5,6 +5,7 @@
 #include <functional>
 
 #include "base/status.h"
+#include "trainer/backend/input_values.h"
 #include "trainer/backend/loss.h"
 #include "trainer/backend/onednn/flush_denormals.h"
 #include "trainer/backend/onednn/guarded.h"
@@ -14,29 +15,12 @@
 namespace millrace::trainer {
 namespace {
 
-// (value - mean) / stddev as value * scale + shift, by channel.
-void NormalizeFloats(const ModelInput& field, std::span<const uint8_t> from, std::span<float> to) {
-  const size_t channels = field.mean.size();
-  std::vector<float> scale;
-  std::vector<float> shift;
-  for (size_t c = 0; c < channels; ++c) {
-    scale.push_back(static_cast<float>(1 / field.stddev[c]));
-    shift.push_back(static_cast<float>(-field.mean[c] / field.stddev[c]));
-  }
-  for (size_t begin = 0; begin < from.size(); begin += channels) {
-    for (size_t c = 0; c < channels; ++c) {
-      to[begin + c] = scale[c] * static_cast<float>(from[begin + c]) + shift[c];
-    }
-  }
-}
-
-void Normalize(const ModelInput& field, std::span<const uint8_t> from, const dnnl::memory& result) {
-  if (result.get_desc().data_type() != kF32) {
-    std::vector<float> values(from.size());
-    NormalizeFloats(field, from, values);
-    return CopyFloats(values, result);
-  }
-  NormalizeFloats(field, from, ValueMemory::Floats(result));
+// Sets the memory of an input, of float or bfloat16.
+void SetValues(const ModelInput& input, const ConstTensorView& field, const dnnl::memory& to) {
+  if (to.get_desc().data_type() == kF32) return ReadInput(input, field, ValueMemory::Floats(to));
+  std::vector<float> values(static_cast<size_t>(field.shape.num_elements()));
+  ReadInput(input, field, values);
+  CopyFloats(values, to);
 }
 
 // True if the gradient of a layer's input is made of those of its parameters.
@@ -92,7 +76,7 @@ void OneDnnNetwork::SetInput(size_t i) const {
   if (field.dtype == DType::kF32) {
     values_.SetInput(i, tensor.as<float>());
   } else {
-    Normalize(field, tensor.as<uint8_t>(), values_.data(field.value));
+    SetValues(field, tensor, values_.data(field.value));
   }
 }
 
