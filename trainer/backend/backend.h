@@ -26,6 +26,7 @@ struct StepInput {
   std::vector<ConstTensorView> targets;
   std::span<const uint8_t> valid;  // one byte per row; 0: padding, which counts for nothing
   int64_t global_valid_rows = 0;   // over all ranks: the divisor of the loss
+  double loss_scale = 1;           // factor of the gradients, not of StepResult's losses
   std::span<const SampleId> ids;   // the samples in the rows; empty: 0, 1, ...
   // Keys of the random numbers of a training step, beside the sample's id.
   uint64_t seed = 0;
@@ -60,11 +61,11 @@ class Network {
   //   INTERNAL          the compute library failed (its words are in the message)
   virtual absl::StatusOr<StepResult> Forward(const StepInput& input) = 0;
 
-  // Runs the layers backward after a Forward, from output_gradient. Each gradient of (loss sum /
-  // global_valid_rows) is written to the memory that the backend was made with, and reported as
-  // soon as it is there, in the reverse order of the parameters. If `ready` is empty, the gradients
-  // of the inputs alone are wanted, and those of the parameters become undefined. REQUIRES: the
-  // network is compiled for training.
+  // Runs the layers backward after a Forward, from output_gradient. Each gradient of (loss sum *
+  // loss_scale / global_valid_rows) is written to the memory that the backend was made with, and
+  // reported as soon as it is there, in the reverse order of the parameters. If `ready` is empty,
+  // the gradients of the inputs alone are wanted, and those of the parameters become undefined.
+  // REQUIRES: the network is compiled for training.
   //   INTERNAL  the compute library failed
   //   other     what `ready` returned; the step ends there
   virtual absl::Status Backward(const GradientReady& ready) = 0;

@@ -130,13 +130,14 @@ StepResult ComputeLoss(const Loss& loss, std::span<const float> output,
   StepResult result;
   const size_t values = output.size() / input.valid.size();
   const double rows = static_cast<double>(std::max<int64_t>(1, input.global_valid_rows));
+  const double scale = loss.weight / rows * input.loss_scale;
   std::ranges::fill(gradient, 0.0f);
   for (size_t row = 0; row < input.valid.size(); ++row) {
     if (input.valid[row] == 0) continue;
     ++result.valid;
     if (loss.kind == LossKind::kGivenGradient) continue;
     const size_t begin = row * values;
-    Row one{loss, output.subspan(begin, values), {}, loss.weight / rows, gradient};
+    Row one{loss, output.subspan(begin, values), {}, scale, gradient};
     if (!gradient.empty()) one.gradient = gradient.subspan(begin, values);
     if (target.dtype == DType::kF32) {
       one.target.values = target.as<float>().subspan(begin, values);

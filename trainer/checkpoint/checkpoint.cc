@@ -20,6 +20,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_split.h"
 #include "base/atomic_file.h"
 #include "base/local_path.h"
 #include "base/status.h"
@@ -34,6 +35,7 @@ namespace fs = std::filesystem;
 constexpr char kPrefix[] = "checkpoint-";
 constexpr char kSuffix[] = ".safetensors";
 constexpr char kTestAccuracy[] = "test_accuracy";
+constexpr char kLossScale[] = "loss_scale";  // "SCALE GOOD_STEPS"
 constexpr char kWorker[] = "worker_";  // the position of each, "BATCHES TOKEN" with TOKEN in hex
 constexpr char kFormat[] = "millrace checkpoint 1";
 
@@ -117,6 +119,10 @@ std::map<std::string, std::string> Describe(const TrainState& state) {
     metadata[absl::StrCat(kWorker, i)] =
         absl::StrCat(worker.batches, " ", absl::BytesToHexString(worker.resume_token));
   }
+  if (state.loss_scale) {
+    metadata[kLossScale] =
+        absl::StrFormat("%.17g %d", state.loss_scale->scale, state.loss_scale->good_steps);
+  }
   if (state.test_accuracy) {
     metadata[kTestAccuracy] = absl::StrFormat("%.17g", *state.test_accuracy);
   }
@@ -144,6 +150,17 @@ bool ParseWorkers(const std::map<std::string, std::string>& metadata,
   return true;
 }
 
+// False: the loss scale in `metadata` is damaged.
+bool ParseLossScale(const std::map<std::string, std::string>& metadata,
+                    std::optional<LossScale>& scale) {
+  const auto found = metadata.find(kLossScale);
+  if (found == metadata.end()) return true;
+  const std::vector<std::string> numbers = absl::StrSplit(found->second, ' ');
+  scale.emplace();
+  return numbers.size() == 2 && absl::SimpleAtod(numbers[0], &scale->scale) &&
+         absl::SimpleAtoi(numbers[1], &scale->good_steps);
+}
+
 absl::StatusOr<TrainState> ParseState(std::map<std::string, std::string> metadata) {
   TrainState state;
   const auto hex = [&](const char* key, uint64_t& value) {
@@ -159,7 +176,8 @@ absl::StatusOr<TrainState> ParseState(std::map<std::string, std::string> metadat
                     hex("model_fingerprint", state.model_fingerprint) &&
                     hex("plan_fingerprint", state.plan_fingerprint) &&
                     hex("data_fingerprint", state.data_fingerprint) &&
-                    IsHex(metadata["resume_token_hex"]) && ParseWorkers(metadata, state.workers);
+                    IsHex(metadata["resume_token_hex"]) && ParseWorkers(metadata, state.workers) &&
+                    ParseLossScale(metadata, state.loss_scale);
   if (!good) return absl::DataLossError("its metadata is not a checkpoint's");
   state.resume_token = absl::HexStringToBytes(metadata["resume_token_hex"]);
   state.job = metadata["job"];

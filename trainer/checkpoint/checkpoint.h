@@ -17,6 +17,7 @@
 #include "trainer/checkpoint/safetensors.h"
 #include "trainer/model/model.h"
 #include "trainer/model/parameters.h"
+#include "trainer/optimizer/loss_scale.h"
 #include "trainer/optimizer/slots.h"
 
 namespace millrace::trainer {
@@ -43,6 +44,7 @@ struct TrainState {
   // Of workers that do not go in step; `resume_token` is then of the one that has done least.
   // Empty: all ranks have used `step` batches.
   std::vector<WorkerPosition> workers;
+  std::optional<LossScale> loss_scale;  // nullopt: losses are not scaled
   // Accuracy of the evaluation after this step, in [0, 1]; nullopt: there was none.
   std::optional<double> test_accuracy;
 

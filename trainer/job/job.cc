@@ -14,6 +14,7 @@
 #include "pipeline/text_proto.h"
 #include "trainer/job/adversarial.h"
 #include "trainer/job/bad_field.h"
+#include "trainer/job/loss_scaling.h"
 #include "trainer/job/optimizer_fields.h"
 #include "trainer/job/reduction.h"
 #include "trainer/job/servers.h"
@@ -30,6 +31,10 @@ constexpr uint32_t kMaxKept = 1 << 20;
 void FillDefaults(Job& job) {
   if (job.log_every_steps() == 0) job.set_log_every_steps(20);
   if (job.memory_budget_mib() == 0) job.set_memory_budget_mib(1024);
+  if (job.has_loss_scaling()) {
+    FillDefaults(*job.mutable_loss_scaling());
+    job.mutable_reduction()->set_skip_non_finite(true);
+  }
   FillDefaults(*job.mutable_reduction());
   if (UsesServers(job)) FillDefaults(*job.mutable_strategy()->mutable_parameter_server());
   FillDefaults(*job.mutable_optimizer());
@@ -74,8 +79,9 @@ std::optional<BadField> CheckJob(const Job& job) {
                  {{"checkpoint"}, {"keep_best"}}, "it needs eval");
   if (checks.first()) return checks.first();
   if (auto bad = CheckAdversarial(job)) return bad;
-  const std::optional<BadField> bad = CheckReduction(job.reduction());
-  return bad ? bad : CheckServers(job);
+  if (auto bad = CheckReduction(job.reduction())) return bad;
+  if (auto bad = CheckLossScaling(job)) return bad;
+  return CheckServers(job);
 }
 
 // The file and the fields that override it, for errors, since the file alone may be right:

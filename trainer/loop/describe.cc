@@ -7,6 +7,7 @@
 #include "absl/strings/str_join.h"
 #include "base/host.h"
 #include "trainer/job/reduction.h"
+#include "trainer/optimizer/loss_scale.h"
 #include "trainer/optimizer/optimizer.h"
 #include "trainer/optimizer/parameter_groups.h"
 #include "trainer/report.h"
@@ -117,6 +118,7 @@ std::vector<std::string> DescribeSession(const Session& session, const TrainOpti
       {"gradients",
        ByModel(session, [](const TrainedModel& of) { return of.strategy->Summary(); })},
       {"reduction", Describe(job.reduction())},
+      {"loss scaling", job.has_loss_scaling() ? DescribeLossScaling(job.loss_scaling()) : "none"},
       {"batch", absl::StrCat(batch, " global, ", (batch + ranks - 1) / ranks, " per rank at most, ",
                              ahead == 0 ? "2 to 16 (small ones)" : absl::StrCat(ahead), " ahead")},
       {"epochs", job.epochs() > 0 ? absl::StrCat(job.epochs()) : "until the pipeline ends"},

@@ -16,6 +16,7 @@
 #include "trainer/loop/evaluate.h"
 #include "trainer/loop/resume.h"
 #include "trainer/loop/share.h"
+#include "trainer/optimizer/loss_scale.h"
 #include "trainer/optimizer/optimizer.h"
 #include "trainer/optimizer/weight_average.h"
 #include "trainer/ranks/agree.h"
@@ -200,6 +201,10 @@ absl::Status Opener::CheckEvaluation() {
 
 absl::Status Opener::MakeSchedule() {
   Session& session = *session_;
+  const Job& job = session.job.job;
+  std::optional<LossScale>& scale = session.state.loss_scale;
+  scale = job.has_loss_scaling() ? std::optional(BeginLossScale(job.loss_scaling(), scale))
+                                 : std::nullopt;
   const StepPlan& steps = session.steps;
   for (TrainedModel& trained : session.models) {
     trained.schedule =

@@ -1,8 +1,11 @@
 #include <cmath>
+#include <span>
+#include <vector>
 
 #include "base/status.h"
 #include "trainer/loop/batch_step.h"
 #include "trainer/loop/evaluate.h"
+#include "trainer/optimizer/loss_scale.h"
 
 namespace millrace::trainer {
 namespace {
@@ -10,7 +13,9 @@ namespace {
 class SupervisedStep final : public BatchStep {
  public:
   SupervisedStep(Session& session, const collectives::Communicator& communicator)
-      : session_(session), communicator_(communicator) {}
+      : session_(session),
+        communicator_(communicator),
+        gradients_(session.main().strategy->gradients()) {}
 
   absl::Status Check(const pipeline::Batch& batch) override {
     const Model& model = session_.main().model;
@@ -21,6 +26,7 @@ class SupervisedStep final : public BatchStep {
  private:
   Session& session_;
   const collectives::Communicator& communicator_;
+  const std::vector<std::span<float>> gradients_;
 };
 
 // Gradients are those of the sum over this rank's rows. The reducer divides by the rows of all
@@ -33,7 +39,11 @@ absl::Status SupervisedStep::Run(const pipeline::Batch& batch, uint64_t number, 
   input.global_valid_rows = 1;
   input.seed = session_.job.job.seed();
   input.step = number;
-  const auto ready = [&trained](size_t i) { return trained.strategy->MarkReady(i); };
+  if (session_.state.loss_scale) input.loss_scale = session_.state.loss_scale->scale;
+  const auto ready = [&](size_t i) {
+    if (input.loss_scale != 1) Unscale(input.loss_scale, gradients_[i]);
+    return trained.strategy->MarkReady(i);
+  };
   MILLRACE_ASSIGN_OR_RETURN(Network* const network,
                             trained.backend->Compile(batch.num_rows(), NetworkUse::kTraining));
   MILLRACE_ASSIGN_OR_RETURN(const StepResult result, network->Forward(input));

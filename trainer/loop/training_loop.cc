@@ -24,6 +24,7 @@
 #include "collectives/agreed.h"
 #include "collectives/weights_digest.h"
 #include "trainer/loop/evaluate.h"
+#include "trainer/optimizer/loss_scale.h"
 #include "trainer/ranks/agree.h"
 
 namespace millrace::trainer {
@@ -213,6 +214,9 @@ absl::Status TrainingLoop::Update(size_t i) {
   step.counted.seconds += SecondsSince(start);
   log_.AddStep(step.counted, outcome);
   saver_.NoteLoss(log_.last_loss() + log_.last_generator_loss(), step.bad_layer);
+  if (state.loss_scale) {
+    UpdateLossScale(session_.job.job.loss_scaling(), outcome.skip, *state.loss_scale);
+  }
   MILLRACE_RETURN_IF_ERROR(CountSkips(outcome.skip));
   return AfterStep();
 }
@@ -227,7 +231,12 @@ absl::Status TrainingLoop::CountSkips(bool skipped) {
   ++skipped_in_a_row_;
   const std::string what =
       absl::StrCat("step ", session_.state.step, ": the gradients are not finite");
-  if (communicator_.rank() == 0 && options_.warn) options_.warn(what + "; the step is skipped");
+  if (communicator_.rank() == 0 && options_.warn) {
+    const auto& scale = session_.state.loss_scale;
+    const std::string next =
+        scale ? absl::StrCat(", and the loss scale is now ", scale->scale) : "";
+    options_.warn(what + "; the step is skipped" + next);
+  }
   const uint64_t most = session_.job.job.reduction().max_skipped_steps();
   if (most == 0 || skipped_in_a_row_ <= most) return absl::OkStatus();
   return collectives::MarkAgreed(absl::OutOfRangeError(

@@ -61,6 +61,19 @@ TEST(LossTest, GradientIsDividedByTheGlobalRows) {
   for (int i = 0; i < 4; ++i) EXPECT_NEAR(two[i], 4 * eight[i], 1e-7);
 }
 
+TEST(LossTest, TheScaleIsOfTheGradientsAlone) {
+  const Model model = TwoClasses();
+  const Samples samples(model, 2, 0, 1);
+  const std::vector<float> logits = {1, 2, 3, 4};
+  std::vector<float> plain(4);
+  std::vector<float> scaled(4);
+  const StepResult expected = Softmax(logits, samples.All(), plain);
+  StepInput input = samples.All();
+  input.loss_scale = 1024;
+  EXPECT_EQ(Softmax(logits, input, scaled).loss_sum, expected.loss_sum);
+  for (int i = 0; i < 4; ++i) EXPECT_EQ(scaled[i], 1024 * plain[i]);
+}
+
 TEST(LossTest, LargeLogitsDoNotOverflow) {
   const Model model = TwoClasses();
   Samples samples(model, 1, 0, 1);

@@ -107,6 +107,13 @@ TEST_F(CheckpointTest, PositionsOfWorkersAreKept) {
   EXPECT_EQ(loaded->state, state_);
 }
 
+TEST_F(CheckpointTest, TheScaleOfTheLossIsKept) {
+  state_.loss_scale = LossScale{1 << 24, 1999};
+  const auto loaded = LoadCheckpoint(Save(7), model_);
+  ASSERT_TRUE(loaded.ok()) << loaded.status();
+  EXPECT_EQ(loaded->state, state_);
+}
+
 TEST_F(CheckpointTest, ACutFileIsSaidToBeThatWithItsSizes) {
   const std::string path = Save(7);
   const uint64_t size = fs::file_size(path);

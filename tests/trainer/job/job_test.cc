@@ -82,6 +82,30 @@ TEST(JobTest, AWrongFieldNamesItsPlace) {
   }
 }
 
+TEST(JobTest, ScalesOfTheLossArePowersOfTwoAndStepsAreSkipped) {
+  const auto load = [](const std::string& fields) {
+    return Load(absl::StrCat("model: \"m\" train: \"t\" ", fields));
+  };
+  const auto refused = [&](const std::string& fields) {
+    return std::string(load(fields).status().message());
+  };
+  EXPECT_THAT(refused("loss_scaling {}"), HasSubstr("loss_scaling: it is either"));
+  EXPECT_THAT(refused("loss_scaling {\n static: 1000 }"),
+              HasSubstr(":2:2: loss_scaling.static: 1000 is no power of two from 1 to 2^24"));
+  EXPECT_THAT(refused("loss_scaling { dynamic { backoff_factor: 1 } }"),
+              HasSubstr("loss_scaling.dynamic.backoff_factor: 1 is no power of two below 1"));
+  EXPECT_THAT(refused("loss_scaling { dynamic {} } reduction { stale_steps: 1 }"),
+              HasSubstr("does not go with reduction.stale_steps"));
+  EXPECT_THAT(refused("loss_scaling { static: 2 } strategy { parameter_server {} }"),
+              HasSubstr("does not go with strategy.parameter_server"));
+  const auto job = load("loss_scaling { dynamic { growth_interval: 9 } }");
+  ASSERT_TRUE(job.ok()) << job.status();
+  const DynamicLossScale& dynamic = job->job.loss_scaling().dynamic();
+  EXPECT_EQ(dynamic.init_scale(), 65536);
+  EXPECT_EQ(dynamic.growth_interval(), 9u);
+  EXPECT_TRUE(job->job.reduction().skip_non_finite());
+}
+
 TEST(JobTest, FieldsBesideTheFileAreBlamedForWhatTheyCause) {
   const TempFolder folder;
   const std::string path = folder / "job.pbtxt";

@@ -263,6 +263,44 @@ TEST_F(ReductionTrainTest, TooManySkippedStepsInARowEndEveryRank) {
   EXPECT_EQ(reported_.size(), 1u);
 }
 
+TEST_F(ReductionTrainTest, AScaleOfTheLossChangesNoBit) {
+  const std::string clipped = "skip_non_finite: true clip_norm: 0.5";
+  const auto plain = TrainWith(2, clipped);
+  for (const char* const scaling : {"static: 1024", "dynamic { growth_interval: 2 }"}) {
+    EXPECT_EQ(TrainWith(2, clipped, "", absl::StrCat("epochs: 2 loss_scaling { ", scaling, " }")),
+              plain)
+        << scaling;
+  }
+}
+
+TEST_F(ReductionTrainTest, ADynamicScaleFollowsSkippedStepsAndIsResumed) {
+  WriteShard(folder_ / "train-1.tfrecord", 20, kTrainSamples - 20, -1, /*infinite=*/25);
+  std::vector<std::string> warnings;
+  adjust_ = [&](TrainOptions& options, const collectives::Communicator& communicator) {
+    if (communicator.rank() != 0) return;
+    options.warn = [&](std::string_view line) { warnings.emplace_back(line); };
+  };
+  const std::string job = "epochs: 2 loss_scaling { dynamic { growth_interval: 4 } }";
+  WriteJob("whole", "", job);
+  const auto whole = Run(2);
+  ASSERT_TRUE(whole.ok()) << whole.status();
+  EXPECT_EQ(whole->skipped, 2u);
+  EXPECT_THAT(warnings, Each(HasSubstr("the step is skipped, and the loss scale is now ")));
+  EXPECT_THAT(lines_, Contains(HasSubstr("dynamic from 65536")));
+  const TensorFile expected = Load(whole->checkpoint);
+  const std::string scale = expected.metadata.at("loss_scale");
+  EXPECT_THAT(scale, ::testing::MatchesRegex("[0-9]+ [0-3]"));
+  WriteJob("checkpoints", "", job);
+  ASSERT_TRUE(Run(2, false, 7).ok());
+  const auto resumed = Run(2, true);
+  ASSERT_TRUE(resumed.ok()) << resumed.status();
+  const TensorFile actual = Load(resumed->checkpoint);
+  EXPECT_EQ(actual.metadata.at("loss_scale"), scale);
+  for (const auto& [name, tensor] : expected.tensors) {
+    EXPECT_EQ(actual.tensors.at(name).data, tensor.data) << name;
+  }
+}
+
 // One step of plain descent from known weights gives the gradient back.
 TEST_F(ReductionTrainTest, ClippingEqualsTheReference) {
   const std::string plain = "base_lr: 0.5";
