@@ -12,12 +12,13 @@ namespace millrace::trainer {
 
 // The sizes of a network that is written as a model file.
 struct NetworkSizes {
-  int64_t classes = 0;         // 0: the network's own
-  std::vector<int64_t> image;  // height, width, channels; empty: the network's own
-  int64_t width = 0;           // channels of the first convolution; 0: the network's own
+  int64_t classes = 0;               // 0: the network's own
+  std::vector<int64_t> image = {};   // height, width, channels; empty: the network's own
+  int64_t width = 0;                 // channels of the first convolution; 0: the network's own
+  std::vector<int64_t> hidden = {};  // outputs of each hidden layer; empty: the network's own
 };
 
-// The networks that WriteModel knows: {"lenet", "resnet18", "resnet50", ...}.
+// The networks that WriteModel knows: {"mlp", "lenet", "resnet18", ...}.
 std::vector<std::string> NetworkNames();
 
 // The text of a model file with the layers of a network.

@@ -18,10 +18,20 @@ class ModelTest(unittest.TestCase):
         self.assertIn("outputs: 37", done.stdout)
         self.assertIn("shape: [64, 96, 3]", done.stdout)
 
+    def test_hidden_layers_are_given_as_a_list(self):
+        done = millrace("model", "mlp", "--hidden", "48,24")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stdout, r'"1" fully_connected \{ outputs: 48 (.|\n)*'
+                                      r'"3" fully_connected \{ outputs: 24 (.|\n)*'
+                                      r'"5" fully_connected \{ outputs: 10 ')
+
     def test_what_does_not_fit_is_an_error(self):
         for arguments, text in ((["resnet51"], "resnet51"), (["lenet", "--image", "28"], "28"),
                                 (["lenet", "--image", "1x1x1"], "kernel"),
-                                (["lenet", "--classes", "1"], "--classes")):
+                                (["lenet", "--classes", "1"], "--classes"),
+                                (["mlp", "--hidden", "8,"], "--hidden 8,"),
+                                (["mlp", "--hidden", "0"], "--hidden 0"),
+                                (["lenet", "--hidden", "8"], "no choice of hidden layers")):
             done = millrace("model", *arguments)
             self.assertIn(done.returncode, (1, 2), arguments)
             self.assertEqual(done.stdout, "")

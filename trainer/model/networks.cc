@@ -1,5 +1,5 @@
-// The networks that the program writes as model files. Names of layers are those of torchvision's
-// state_dict, so that its weights can be found by name: "layer1.0.conv1/weights" is its
+// The networks that the program writes as model files. Names of layers are those of PyTorch's
+// state_dict, so that its weights can be found by name: "layer1.0.conv1/weights" is torchvision's
 // "layer1.0.conv1.weight".
 
 #include <array>
@@ -18,6 +18,24 @@
 
 namespace millrace::trainer {
 namespace {
+
+// Its layers have the numbers of torch.nn.Sequential(Flatten(), Linear(...), ReLU(), ...).
+std::string WriteMlp(const NetworkSizes& sizes) {
+  ModelText model(
+      "# A perceptron of several layers.\n"
+      "name: \"mlp\"\n\n");
+  model.AddInput(sizes.image);
+  int number = 0;
+  const auto add = [&](const std::string& kind) { model.Add(absl::StrCat(number++), kind); };
+  add("reshape {}");
+  for (const int64_t outputs : sizes.hidden) {
+    add(absl::StrCat("fully_connected { outputs: ", outputs, " }"));
+    add("relu {}");
+  }
+  add(absl::StrCat("fully_connected { outputs: ", sizes.classes, " }"));
+  model.AddLoss();
+  return model.text();
+}
 
 std::string WriteLeNet(const NetworkSizes& sizes) {
   ModelText model(
@@ -142,6 +160,7 @@ struct NetworkRow {
 
 const std::vector<NetworkRow>& Networks() {
   static const std::vector<NetworkRow> kNetworks = {
+      {"mlp", {.classes = 10, .image = {28, 28, 1}, .hidden = {512, 512}}, WriteMlp},
       {"lenet", {10, {28, 28, 1}}, WriteLeNet},
       {"resnet18",
        {1000, {224, 224, 3}},
@@ -168,6 +187,12 @@ absl::StatusOr<NetworkSizes> SizesOf(const NetworkRow& row, const NetworkSizes& 
     *to = from;
   }
   if (!given.image.empty()) sizes.image = given.image;
+  if (!given.hidden.empty()) {
+    if (sizes.hidden.empty()) {
+      return absl::InvalidArgumentError(absl::StrCat(row.name, " has no choice of hidden layers"));
+    }
+    sizes.hidden = given.hidden;
+  }
   const bool is_cosmogan = std::string_view(row.name).starts_with("cosmogan");
   if (is_cosmogan && (sizes.image[0] % 16 != 0 || sizes.image[1] % 16 != 0)) {
     return absl::InvalidArgumentError(

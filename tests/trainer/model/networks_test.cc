@@ -24,7 +24,7 @@ Shape ShapeOf(const Model& model, const std::string& name) {
 }
 
 TEST(ShippedNetworksTest, ResNetsHaveTheParametersOfTorchvisions) {
-  EXPECT_THAT(NetworkNames(), ElementsAre("lenet", "resnet18", "resnet50", "hep_cnn",
+  EXPECT_THAT(NetworkNames(), ElementsAre("mlp", "lenet", "resnet18", "resnet50", "hep_cnn",
                                           "cosmogan_generator", "cosmogan_discriminator"));
   const Model small = Written("resnet18");
   EXPECT_EQ(small.num_parameters(), 11'689'512);
@@ -53,6 +53,22 @@ TEST(ShippedNetworksTest, TheStrideOfABlockOfResNet50IsThatOfItsSecondConvolutio
   EXPECT_EQ(model.values[layer("layer4.2").output].shape, Shape({7, 7, 2048}));
   const TensorSet weights = MakeInitialWeights(model, 1);
   EXPECT_EQ(weights[layer("layer2.1.bn3").weights][0], 0) << "a block begins as its shortcut";
+}
+
+// Layers have the numbers of Sequential(Flatten(), Linear(...), ReLU(), ...).
+TEST(ShippedNetworksTest, AnMlpHasTheLayersOfPyTorchsSequential) {
+  const Model model = Written("mlp");
+  EXPECT_EQ(model.num_parameters(), (784 + 1) * 512 + (512 + 1) * 512 + (512 + 1) * 10);
+  EXPECT_EQ(ShapeOf(model, "1/weights"), Shape({512, 784}));
+  EXPECT_EQ(ShapeOf(model, "3/weights"), Shape({512, 512}));
+  EXPECT_EQ(ShapeOf(model, "5/bias"), Shape({10}));
+  const Model narrow = Written("mlp", {.classes = 3, .image = {1, 1, 13}, .hidden = {7}});
+  EXPECT_EQ(ShapeOf(narrow, "1/weights"), Shape({7, 13}));
+  EXPECT_EQ(ShapeOf(narrow, "3/weights"), Shape({3, 7}));
+  EXPECT_MESSAGE(WriteModel("lenet", {.hidden = {7}}).status(), absl::StatusCode::kInvalidArgument,
+                 "lenet");
+  EXPECT_MESSAGE(WriteModel("mlp", {.width = 8}).status(), absl::StatusCode::kInvalidArgument,
+                 "width");
 }
 
 // Sums of the papers' layers: of a convolution 25 or 9 weights for each pair of channels, and
