@@ -61,6 +61,27 @@ TEST_F(TrainTest, TwoAndThreeRanksTrainAsOneDoesAndStopTogether) {
   }
 }
 
+// Of a plan that shuffles and draws: a sample's random numbers are its own.
+TEST_F(TrainTest, ThreadsOfThePipelineChangeNoBitOfTheWeights) {
+  std::string plan = PipelineText("${DATA}/train-*.tfrecord", 8, true);
+  Write(folder_ / "train.pbtxt", plan.insert(plan.find("stage { batch"), "stage { flip {} }\n"));
+  TensorFile expected;
+  for (const int threads : {1, 2, 4}) {
+    SCOPED_TRACE(threads);
+    RemoveCheckpoints();
+    WriteJob("checkpoints", "", absl::StrCat("epochs: 2 pipeline_threads: ", threads));
+    const auto outcome = Run(1);
+    ASSERT_TRUE(outcome.ok()) << outcome.status();
+    EXPECT_THAT(lines_, Contains(HasSubstr(absl::StrCat(" 1 compute, ", threads, " pipeline"))));
+    const TensorFile file = Load(outcome->checkpoint);
+    if (threads == 1) expected = file;
+    ASSERT_EQ(file.tensors.size(), expected.tensors.size());
+    for (const auto& [name, tensor] : file.tensors) {
+      EXPECT_EQ(tensor.data, expected.tensors.at(name).data) << name;
+    }
+  }
+}
+
 TEST_F(TrainTest, ABadLabelEndsAllRanksAndNamesTheRecord) {
   WriteShard(folder_ / "train-1.tfrecord", 20, kTrainSamples - 20, /*bad=*/25);
   const auto outcome = Run(2);
