@@ -1,8 +1,8 @@
 #!/bin/bash
 # What takes too long for every change: hours of fuzzing, the soaks, the schedules of chaos, all
-# tests under each sanitizer, a clean release build, MPICH, the self-contained library, the wheel,
-# and the frameworks that Python feeds. Prints each gate's time and a summary; exits 0 only when
-# nothing failed. .ci/run has one of each kind.
+# tests under each sanitizer, a clean release build, MPICH, the accuracy of LeNet, the
+# self-contained library, the wheel, and the frameworks that Python feeds. Prints each gate's time
+# and a summary; exits 0 only when nothing failed. .ci/run has one of each kind.
 #
 #   scripts/nightly.sh [--seconds N] [--quick] [--only GATE]
 #     --seconds  of each fuzz target (default 1800), with inputs drawn anew; what it finds is kept
@@ -96,6 +96,19 @@ mpich() {
   scripts/test-mpich.sh
 }
 
+# LeNet learns Fashion-MNIST to 0.91.
+lenet() {
+  local millrace=build/dev/bin/millrace bound=0.91 epochs=() log=$logs/lenet-train.log
+  [ -z "$quick" ] || { bound=0.80 && epochs=(--var EPOCHS=1); }
+  configure dev
+  cmake --build build/dev --target millrace
+  . scripts/fashion-mnist.sh
+  convert_fashion_mnist
+  rm -rf build/checkpoints/lenet
+  run scripts/mpirun.sh -np 2 "$millrace" train examples/lenet/job.pbtxt "${epochs[@]}" | tee "$log"
+  check_accuracy lenet "$log" "$bound"
+}
+
 wheel() { scripts/wheel.sh; }
 
 # The library with its C++ libraries inside runs the tests in C, and shows nothing but mr_*.
@@ -125,6 +138,7 @@ gate asan asan
 gate fuzz fuzz
 gate tsan tsan
 gate mpich mpich
+gate lenet lenet
 gate embed embed
 gate wheel wheel
 gate frameworks frameworks
