@@ -28,7 +28,8 @@ class PublishTest(unittest.TestCase):
                 bench.publish("trainer", self.ROWS, document)
             text = document.read_text(encoding="utf-8")
         self.assertEqual(f"""a
-{begin}2026-11-27, a processor, 2 cores; 0 of 2 bars met, 1 missed, 1 not told:
+{begin}2026-11-27, a processor, 2 cores.
+0 of 2 bars met, 1 missed, 1 not told:
 
 | row | value | limit | ratio | spread | bar |
 | --- | --- | --- | --- | --- | --- |

@@ -4,10 +4,11 @@ from unittest import mock
 
 
 def step(ms, parameters=7, **more):
-    """What bench_train_steps, bench_trainer_rows and torch_step_cpu.py print of a step."""
+    """What the programs of the trainer's rows print of a step."""
     return {"step_ms": ms, "mean_step_ms": ms, "step_cpu_ms": ms, "images_per_cpu_second": 1e3 / ms,
             "parameters": parameters, "data_wait": 0.0, "convolutions_cpu_ms": ms / 2,
-            "products_cpu_ms": 0, "update_cpu_ms": 0} | more
+            "products_cpu_ms": 0, "update_cpu_ms": 0, "bytes": 3, "live_bytes": 2,
+            "process_bytes": 4} | more
 
 
 class Programs:

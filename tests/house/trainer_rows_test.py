@@ -9,9 +9,9 @@ from unittest import mock
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "bench"))
+import rows  # noqa: E402
 import rows_jobs  # noqa: E402
 import rows_trainer  # noqa: E402
-from rows import Skip  # noqa: E402
 from rows_testutil import step, with_programs  # noqa: E402
 
 
@@ -22,10 +22,23 @@ def programs_of(answer, **more):
     return with_programs(answer, (rows_trainer, rows_jobs), **(there | more))
 
 
+ALONE = (rows_trainer.resnet50_fed, rows_trainer.activation_memory)  # not beside PyTorch
+
+
 class StepsTest(unittest.TestCase):
+    def test_every_row_is_made_of_what_the_programs_print_and_has_a_verdict(self):
+        for row in rows_trainer.ROWS:
+            stack, _ = programs_of(lambda words: step(10))
+            with stack:
+                (made,) = rows.run_rows([row], rows_trainer.BARS, 2, lambda made: None)
+            self.assertEqual((row.__name__, 2), (made["name"], made["repeats"]))
+            self.assertIn("met", made)
+
     def test_every_row_beside_pytorch_takes_its_network_and_batch_on_both_sides(self):
         ours, theirs = {}, {}
-        for row in rows_trainer.ROWS[:-1]:
+        for row in rows_trainer.ROWS:
+            if row in ALONE:
+                continue
             stack, programs = programs_of(lambda words: step(10))
             with stack:
                 self.assertEqual(row.__name__, row(1)["name"])
@@ -51,7 +64,7 @@ class StepsTest(unittest.TestCase):
             missing = pathlib.Path(folder, "python")
             with mock.patch.object(rows_trainer, "PYTORCH", missing):
                 rows_trainer.need_pytorch.cache_clear()
-                with self.assertRaisesRegex(Skip, f"no {missing}"):
+                with self.assertRaisesRegex(rows.Skip, f"no {missing}"):
                     rows_trainer.hep_cnn(1)
                 rows_trainer.need_pytorch.cache_clear()
             self.assertEqual("resnet50_fed", rows_trainer.resnet50_fed(1)["name"])
@@ -63,7 +76,7 @@ class StepsTest(unittest.TestCase):
             python.chmod(0o755)
             rows_trainer.need_pytorch.cache_clear()
             with mock.patch.object(rows_trainer, "PYTORCH", python), \
-                    self.assertRaisesRegex(Skip, "has no torch and no torchvision"):
+                    self.assertRaisesRegex(rows.Skip, "has no torch and no torchvision"):
                 rows_trainer.need_pytorch()
             rows_trainer.need_pytorch.cache_clear()
 
