@@ -34,9 +34,15 @@ set(MILLRACE_WARNINGS -Wall -Wextra -Wshadow -Wnon-virtual-dtor -Wimplicit-fallt
 set(MILLRACE_FLAGS -ffp-contract=off
     "$<$<COMPILE_LANG_AND_ID:CXX,GNU>:SHELL:--param ggc-min-heapsize=600000>")
 
+# What runs seldom is small in a library that has all of its dependencies inside.
+set(MILLRACE_SMALL_FLAGS)
+if(MILLRACE_SELF_CONTAINED)
+  set(MILLRACE_SMALL_FLAGS -Os)
+endif()
+
 # Of protobuf's generated sources, which are not ours to warn about; a sanitizer takes four times as
 # long to optimise them.
-set(MILLRACE_GENERATED_FLAGS -w $<$<CONFIG:None>:-O0>)
+set(MILLRACE_GENERATED_FLAGS -w $<$<CONFIG:None>:-O0> ${MILLRACE_SMALL_FLAGS})
 
 # Headers that nearly every file includes: parsing them takes most of the time of a small file. They
 # are compiled once for the libraries, once for the program and once for the tests. Files include
@@ -84,6 +90,16 @@ function(millrace_cold target)
     millrace_precompile(${target} COLD_LIBRARIES)
   else()
     millrace_precompile(${target} LIBRARIES)
+  endif()
+endfunction()
+
+# A cold target that MILLRACE_SMALL_FLAGS make small.
+function(millrace_small target)
+  if(MILLRACE_SMALL_FLAGS)
+    target_compile_options(${target} PRIVATE ${MILLRACE_SMALL_FLAGS})
+    millrace_precompile(${target} SMALL_LIBRARIES)
+  else()
+    millrace_cold(${target})
   endif()
 endfunction()
 

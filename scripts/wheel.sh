@@ -63,7 +63,7 @@ export SOURCE_DATE_EPOCH
 rm -rf dist $build/unrepaired
 quietly $tools/bin/pip wheel --no-deps --no-build-isolation -w $build/unrepaired $package
 quietly env PATH="$PWD/$tools/bin:$PATH" $tools/bin/auditwheel repair --plat $platform -w dist \
-  $build/unrepaired/*.whl
+  --zip-compression-level 9 $build/unrepaired/*.whl
 wheels=(dist/*-cp310-abi3-$platform.whl)
 [ -e "${wheels[0]}" ] || die "auditwheel made $(ls dist), but expected is ...-abi3-$platform.whl"
 
