@@ -1,7 +1,8 @@
 #!/bin/bash
-# Builds abseil and protobuf as archives of position-independent code with hidden symbols, which
-# libmillrace.so.1 can have inside (docs/decisions/0041-dependencies-inside.md). Debian's archives
-# cannot be linked into a shared library.
+# Builds abseil, protobuf and Highway as archives of position-independent code with hidden symbols,
+# which libmillrace.so.1 can have inside (docs/decisions/0041-dependencies-inside.md). Debian's
+# archives cannot be linked into a shared library, and its libhwy measures the processor's clock for
+# five milliseconds when it is loaded, for benches that are not ours.
 #
 #   scripts/pic-deps.sh [DIR]     DIR is build/pic by default; exits 77 where Debian is out of reach
 #
@@ -31,13 +32,15 @@ source_version() { # a package that is installed
 }
 abseil=$(source_version libabsl-dev)
 protobuf=$(source_version libprotobuf-dev)
+highway=$(source_version libhwy-dev)
 compiler=$(source_version protobuf-compiler)
 [ "$protobuf" = "$compiler" ] ||
   die "protobuf-compiler is of version $compiler, but libprotobuf-dev of $protobuf"
 
-stamp="abseil $abseil, protobuf $protobuf, $(c++ --version | head -n 1), $flags $optimisation"
+versions="abseil $abseil, protobuf $protobuf, highway $highway"
+stamp="$versions, $(c++ --version | head -n 1), $flags $optimisation"
 if [ "$(cat "$dir/built" 2>/dev/null)" = "$stamp" ]; then
-  step "$dir has abseil $abseil and protobuf $protobuf"
+  step "$dir has $versions"
   exit 0
 fi
 command -v dpkg-source >/dev/null ||
@@ -59,12 +62,12 @@ deb-src [signed-by=$keyring] http://deb.debian.org/debian bookworm-updates main
 deb-src [signed-by=$keyring] http://deb.debian.org/debian-security bookworm-security main
 END
 
-step "fetching the sources of abseil $abseil and protobuf $protobuf"
+step "fetching the sources: $versions"
 if ! (apt_get update && cd "$dir/src" &&
-  apt_get source "abseil=$abseil" "protobuf=$protobuf") >"$log" 2>&1; then
+  apt_get source "abseil=$abseil" "protobuf=$protobuf" "highway=$highway") >"$log" 2>&1; then
   tail -n 5 "$log" >&2
   echo "pic-deps: the sources cannot be fetched (apt-get's last lines are above). Is the network" \
-    "there? If Debian has newer ones, upgrade libabsl-dev and libprotobuf-dev." >&2
+    "there? If Debian has newer ones, upgrade libabsl-dev, libprotobuf-dev and libhwy-dev." >&2
   exit 77
 fi
 
@@ -90,6 +93,7 @@ build() { # name of the source package, more arguments of cmake
 
 build abseil -DBUILD_TESTING=OFF -DABSL_PROPAGATE_CXX_STD=ON
 build protobuf -Dprotobuf_BUILD_TESTS=OFF -Dprotobuf_BUILD_PROTOC_BINARIES=OFF
+build highway -DBUILD_TESTING=OFF -DHWY_ENABLE_EXAMPLES=OFF -DHWY_ENABLE_CONTRIB=OFF
 rm -rf "$dir/src" "$dir/apt"
 echo "$stamp" >"$dir/built"
-step "$dir has abseil $abseil and protobuf $protobuf"
+step "$dir has $versions"

@@ -53,7 +53,7 @@ cp LICENSE $package/licenses/
 mapfile -t shared < <(ldd $package/millrace/libmillrace.so.1 | sed -n 's/.* => \(.*\) (.*/\1/p' |
   grep -vE '/(libc|libm|libgcc_s|libstdc\+\+|libz)\.so' | xargs realpath)
 for name in $(dpkg-query -S "${shared[@]}" | sed 's/:.*//') libabsl-dev libprotobuf-dev \
-  libcli11-dev nlohmann-json3-dev; do
+  libhwy-dev libcli11-dev nlohmann-json3-dev; do
   cp -L "/usr/share/doc/$name/copyright" "$package/licenses/$name"
 done
 
