@@ -83,7 +83,10 @@ struct ReducerOptions {
   size_t edge_bucket_bytes = 1 << 20;
   // The options from here to `shared_memory` may differ between ranks.
   ProgressPolicy policy = ProgressPolicy::kAuto;
-  int compute_threads = 1;    // threads that are busy during backward; 0: a device computes
+  int compute_threads = 1;  // threads that are busy during backward; 0: a device computes
+  // True if the caller uses a communicator of the rank between a step's first MarkReady and its
+  // Finish too. The reducer then has no thread.
+  bool caller_communicates = false;
   bool shared_memory = true;  // true if this rank shares memory with the other ranks of its host
   // Over NCCL a reducer of a team has a communicator and a stream of its own, so all ranks bring a
   // team or none.
@@ -118,8 +121,8 @@ struct GradientShard {
 // device, from NcclCommunicator::Allocate (and so lives as long as the communicator), or the
 // caller's. NCCL then makes the sums, except those that are exact or go over a narrower wire
 // (docs/nccl.md). Thread-compatible. From a step's first MarkReady to its Finish the reducer's
-// thread may use the rank's communicators; reducers that work at the same time on several hosts
-// need a team.
+// thread may use the rank's communicators (unless `caller_communicates`); reducers that work at the
+// same time on several hosts need a team.
 class GradientReducer {
  public:
   // Plans the buckets once from `gradients` in the order in which backward makes them, and compares

@@ -17,7 +17,8 @@ struct ChosenPolicy {
 // has a core beside those that compute. Measured with every core busy, a thread costs more than it
 // hides. `between_hosts`: the abilities of the communicator that this rank uses between hosts;
 // empty: none. Communicators are called by one thread of a rank at a time, some by one thread only,
-// so reducers that exchange at once (a team) have no threads.
+// so reducers that exchange at once (a team) have no threads. Nor has one whose caller exchanges
+// amid a step: its thread would say of the rank that it computes, while it waits in the exchange.
 ChosenPolicy ChoosePolicy(const ReducerOptions& options, int cores, int local_ranks,
                           const std::optional<Capabilities>& between_hosts);
 

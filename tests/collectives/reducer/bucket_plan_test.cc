@@ -131,6 +131,9 @@ TEST(ProgressPolicy, AThreadWhereEachRankHasASpareCore) {
   options.team = &team;
   EXPECT_EQ(chosen(1, 2), ProgressPolicy::kThread);
   EXPECT_EQ(chosen(1, 2, by_any_thread), ProgressPolicy::kInline);
+  options.caller_communicates = true;
+  EXPECT_EQ(chosen(8, 2), ProgressPolicy::kInline);
+  options = {};
   options.policy = ProgressPolicy::kInline;
   EXPECT_EQ(chosen(8, 2), ProgressPolicy::kInline);
 }

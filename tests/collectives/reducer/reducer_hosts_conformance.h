@@ -225,6 +225,44 @@ TEST_P(ReducerHostsConformance, ATeamIsFinishedInUnlikeOrders) {
   }
 }
 
+// As layers do that need sums of their own: behind each gradient, on the caller's thread.
+inline absl::Status ExchangeAmidSteps(Communicator& comm, PrivateReducerOptions options) {
+  options.policy = ProgressPolicy::kThread;
+  options.caller_communicates = true;
+  MILLRACE_ASSIGN_OR_RETURN(const auto group, comm.Split(0, comm.rank()));
+  MILLRACE_ASSIGN_OR_RETURN(const auto reducer, MakePlanned(comm, SomeGradients(), options));
+  const double expected = comm.size() * (comm.size() + 1) / 2.0;
+  for (int step = 0; step < 10; ++step) {
+    for (size_t g = 0; g < SomeGradients().size(); ++g) {
+      const std::span<float> gradient = reducer->gradient(g).as<float>();
+      for (size_t i = 0; i < gradient.size(); ++i) {
+        gradient[i] = static_cast<float>(GradientValue(comm.rank(), g, i, step));
+      }
+      MILLRACE_RETURN_IF_ERROR(reducer->MarkReady(g));
+      double sum = comm.rank() + 1;
+      MILLRACE_RETURN_IF_ERROR(group->AllReduce({&sum, DType::kF64, Shape{1}}, ReduceOp::kSum));
+      if (sum != expected) return Fail(absl::StrCat("sum ", sum, " in step ", step));
+    }
+    MILLRACE_RETURN_IF_ERROR(reducer->Finish());
+    for (size_t g = 0; g < SomeGradients().size(); ++g) {
+      const GradientShard whole = {g, 0, CountOf(reducer->gradient(g))};
+      MILLRACE_RETURN_IF_ERROR(CheckSums(comm, *reducer, whole, step, /*average=*/false));
+    }
+  }
+  return comm.Barrier();
+}
+
+TEST_P(ReducerHostsConformance, TheCallerMayExchangeAmidSteps) {
+  for (const bool exact : {false, true}) {
+    ForLayouts([exact](Communicator& comm, const Layout& layout) {
+      PrivateReducerOptions options;
+      options.exact = exact;
+      options.host = layout[comm.rank()];
+      return ExchangeAmidSteps(comm, SmallBuckets(options));
+    });
+  }
+}
+
 TEST_P(ReducerHostsConformance, LateSumsComeInTheirSteps) {
   for (const PrivateReducerOptions& kind : KindsOfSums()) {
     if (kind.shard || kind.average_by_rows) continue;
