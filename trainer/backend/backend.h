@@ -59,6 +59,7 @@ class Network {
   //   INVALID_ARGUMENT  the input does not fit the model, or a label is no class (RecordError says
   //                     which record)
   //   INTERNAL          the compute library failed (its words are in the message)
+  //   other             that of BackendOptions::sum_over_ranks
   virtual absl::StatusOr<StepResult> Forward(const StepInput& input) = 0;
 
   // Runs the layers backward after a Forward, from output_gradient. Each gradient of (loss sum *
@@ -67,7 +68,7 @@ class Network {
   // the gradients of the inputs alone are wanted, and those of the parameters become undefined.
   // REQUIRES: the network is compiled for training.
   //   INTERNAL  the compute library failed
-  //   other     what `ready` returned; the step ends there
+  //   other     what `ready` or sum_over_ranks returned; the step ends there
   virtual absl::Status Backward(const GradientReady& ready) = 0;
 
   // The statistics of the valid rows of the last Forward, one tensor for each buffer of the model.
@@ -86,7 +87,7 @@ class Network {
 
   // The name of the first layer whose result in the last Forward has values that are infinite or
   // NaN, to explain a loss that is; empty: there is none. The step's inputs must still be there,
-  // and the weights be the same.
+  // and the weights be the same. Waits for no other rank.
   virtual std::string FirstNonFinite() const = 0;
 };
 
@@ -123,6 +124,10 @@ enum class Precision {
   kAuto,      // kBFloat16 where the processor has matrix instructions for it
 };
 
+// Replaces each of `values` by its sum over all ranks, with the same bits on every rank. In `step`
+// every rank calls it equally often, with as many values. Other outcomes than OK end the step.
+using SumOverRanksFunction = std::function<absl::Status(uint64_t step, std::span<double> values)>;
+
 // How a backend computes.
 struct BackendOptions {
   BackendOptions(int threads_in) : threads(threads_in) {}  // all else by default
@@ -133,6 +138,8 @@ struct BackendOptions {
   // they need less memory.
   bool recomputes_activations = false;
   bool fuses = true;  // false, for tests: every layer is computed by itself
+  // For training, of synchronized batch norms. Empty: this rank is the only one.
+  SumOverRanksFunction sum_over_ranks;
 };
 
 // Makes a backend of `model` that reads `weights` at every step, `buffers` at every evaluation, and

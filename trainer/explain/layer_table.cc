@@ -44,7 +44,7 @@ Line LineOf(const Model& model, const Layer& layer, int host) {
   const int64_t parameters = ParametersOf(model, layer);
   const int64_t flops = 2 * layer.multiply_adds;
   return {layer.name,
-          KindName(layer.kind),
+          layer.KindText(),
           Reads(model, layer.inputs, layer.output - 1),
           host >= 0 ? model.layers[host].name : "",
           result.shape.ToString(),

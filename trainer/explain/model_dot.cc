@@ -35,7 +35,7 @@ std::string ModelDot(const Model& model) {
     AddNode(value.name, "input", value.shape.ToString(), dot);
   }
   for (const Layer& layer : model.layers) {
-    AddNode(layer.name, KindName(layer.kind), model.values[layer.output].shape.ToString(), dot);
+    AddNode(layer.name, layer.KindText(), model.values[layer.output].shape.ToString(), dot);
     for (const int input : layer.inputs) AddEdge(model.values[input].name, layer.name, dot);
   }
   for (const Loss& loss : model.losses) {

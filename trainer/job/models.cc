@@ -4,6 +4,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
+#include "trainer/job/bad_field.h"
+#include "trainer/job/servers.h"
 #include "trainer/model/joint.h"
 
 namespace millrace::trainer {
@@ -48,6 +50,15 @@ absl::Status CheckFit(const JobFile& job, const std::vector<Model>& models) {
       job.models[0].path, ": layer '", read.name, "' reads ", read.shape.ToString()));
 }
 
+// The workers of servers do not go in step.
+absl::Status CheckGoesWithServers(const JobFile& job, const Model& model) {
+  const Layer* const layer = model.FindSynchronized();
+  if (!UsesServers(job.job) || layer == nullptr) return absl::OkStatus();
+  return ErrorAt(job.places, {{{"strategy"}, {"parameter_server"}},
+                              absl::StrCat("it does not go with layer '", layer->name, "' of ",
+                                           job.models[0].path, ", which is synchronized")});
+}
+
 }  // namespace
 
 absl::StatusOr<std::vector<Model>> LoadModels(const JobFile& job,
@@ -58,6 +69,7 @@ absl::StatusOr<std::vector<Model>> LoadModels(const JobFile& job,
     const ModelEnd end = file.role == kGenerator ? ModelEnd::kOutput : ModelEnd::kLosses;
     MILLRACE_ASSIGN_OR_RETURN(models.emplace_back(), LoadModel(file.path, variables, used, end));
   }
+  MILLRACE_RETURN_IF_ERROR(CheckGoesWithServers(job, models[0]));
   if (models.size() == 1) return models;
   MILLRACE_RETURN_IF_ERROR(CheckFit(job, models));
   for (size_t i = 0; i < models.size(); ++i) AddPrefix(job.models[i].role, models[i]);

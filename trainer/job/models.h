@@ -16,7 +16,8 @@ namespace millrace::trainer {
 // Of several models, the names of layers begin with the model's role.
 //   NOT_FOUND         a file is missing
 //   INVALID_ARGUMENT  as LoadModel; or the models of an adversarial job do not fit each other: the
-//                     text names files, layers and shapes
+//                     text names files, layers and shapes; or a layer is synchronized, and the job
+//                     uses servers: "FILE:LINE:COLUMN: ..." of the job
 absl::StatusOr<std::vector<Model>> LoadModels(const JobFile& job,
                                               const pipeline::Variables& variables,
                                               std::set<std::string>& used);

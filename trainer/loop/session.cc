@@ -71,6 +71,7 @@ class Opener {
   absl::Status CheckEvaluation();
   absl::Status MakeSchedule();
   absl::Status MakeAverages();
+  absl::Status OpenSums();
   absl::Status OpenStrategies();
   absl::Status MakeBackends();
   absl::Status CheckFilesAgree();
@@ -102,6 +103,7 @@ absl::StatusOr<std::unique_ptr<Session>> Opener::Open() {
   MILLRACE_RETURN_IF_ERROR(Phase(&Opener::MakeSchedule));
   MILLRACE_RETURN_IF_ERROR(Exchange(&Opener::CheckStartAgrees));
   MILLRACE_RETURN_IF_ERROR(Phase(&Opener::MakeAverages));
+  MILLRACE_RETURN_IF_ERROR(Exchange(&Opener::OpenSums));
   MILLRACE_RETURN_IF_ERROR(Exchange(&Opener::OpenStrategies));
   MILLRACE_RETURN_IF_ERROR(Phase(&Opener::MakeBackends));
   return std::move(session_);
@@ -259,6 +261,14 @@ absl::Status Opener::MakeAverages() {
   return absl::OkStatus();
 }
 
+absl::Status Opener::OpenSums() {
+  if (communicator_.size() == 1 || session_->model.FindSynchronized() == nullptr) {
+    return absl::OkStatus();
+  }
+  MILLRACE_ASSIGN_OR_RETURN(session_->sums, StepSums::Make(communicator_, progress_));
+  return absl::OkStatus();
+}
+
 absl::Status Opener::OpenStrategies() {
   Session& session = *session_;
   StrategyOptions options;
@@ -268,6 +278,7 @@ absl::Status Opener::OpenStrategies() {
   options.compute_threads = session.cores.compute;
   options.progress = &progress_;
   options.team = session.team.get();
+  options.layers_communicate = session.sums != nullptr;
   for (size_t i = 0; i < slots_.size(); ++i) {
     TrainedModel& trained = session.models[i];
     Reduction reduction = session.job.job.reduction();
@@ -281,7 +292,12 @@ absl::Status Opener::OpenStrategies() {
 }
 
 absl::Status Opener::MakeBackends() {
-  const BackendOptions options = BackendOptionsOf(session_->job.job, session_->cores);
+  BackendOptions options = BackendOptionsOf(session_->job.job, session_->cores);
+  if (StepSums* const sums = session_->sums.get(); sums != nullptr) {
+    options.sum_over_ranks = [sums](uint64_t step, std::span<double> values) {
+      return sums->Add(step, values);
+    };
+  }
   for (TrainedModel& trained : session_->models) {
     auto backend = make_backend_(trained.model, trained.weights, trained.buffers,
                                  trained.strategy->gradients(), options);

@@ -25,6 +25,7 @@
 #include "trainer/loop/steps.h"
 #include "trainer/loop/trained_model.h"
 #include "trainer/model/model.h"
+#include "trainer/ranks/step_sums.h"
 #include "trainer/train.h"
 
 namespace millrace::trainer {
@@ -52,6 +53,7 @@ struct Session {
   TrainState state;
   std::string resumed_from;                        // path of the checkpoint; empty: a fresh start
   std::unique_ptr<collectives::ReducerTeam> team;  // of several models; null: there is one
+  std::unique_ptr<StepSums> sums;                  // null: no layer needs other ranks
   std::vector<TrainedModel> models;  // at least one; they share the steps and the state
 
   // The model that reads the pipelines.

@@ -46,8 +46,9 @@ absl::Status AfterLoss(const TrainOptions& options, RunSaver& saver, Guard& guar
   return told;
 }
 
-// Ends this rank's part in all steps; the others hear `why`.
-void LeaveSteps(Session& session, const absl::Status& why) {
+// Ends this rank's part in all steps, in `step`; the others hear `why`.
+void LeaveSteps(Session& session, int64_t step, const absl::Status& why) {
+  if (session.sums != nullptr) session.sums->Leave(step, why);
   for (TrainedModel& trained : session.models) trained.strategy->Leave(why);
 }
 
@@ -68,7 +69,7 @@ absl::StatusOr<TrainOutcome> Run(const TrainParts& parts, const TrainOptions& op
   if (status.ok()) return outcome;
   status = guard.Explain(status);
   // Peers may be in a step that needs this rank.
-  if (!IsAgreed(status)) LeaveSteps(*held.session, status);
+  if (!IsAgreed(status)) LeaveSteps(*held.session, loop.place(), status);
   return AfterLoss(options, loop.saver(), guard, status);
 }
 

@@ -119,7 +119,7 @@ absl::StatusOr<std::optional<pipeline::Batch>> TrainingLoop::NextBatch(RunningSt
 }
 
 // Each batch needs this exchange anyway. That of a step's first batch also tells how long each rank
-// waited in the step before: for these exchanges to begin, and for its sums.
+// waited in the step before: for these exchanges to begin, for its sums, and for those of layers.
 absl::StatusOr<TrainingLoop::Told> TrainingLoop::TellPeers(bool failed, bool stop,
                                                            bool begins_step) {
   const auto ranks = static_cast<size_t>(communicator_.size());
@@ -129,6 +129,7 @@ absl::StatusOr<TrainingLoop::Told> TrainingLoop::TellPeers(bool failed, bool sto
   if (begins_step) {
     flags_[2 + communicator_.rank()] =
         peers_seconds_ + session_.main().strategy->counters().last_finish_seconds;
+    if (session_.sums != nullptr) flags_[2 + communicator_.rank()] += session_.sums->TakeSeconds();
     peers_seconds_ = 0;
   }
   const Clock::time_point start = Clock::now();

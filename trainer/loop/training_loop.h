@@ -43,6 +43,8 @@ class TrainingLoop {
   absl::StatusOr<TrainOutcome> Run();
 
   RunSaver& saver() { return saver_; }
+  // The newest step that this rank has said to be in.
+  int64_t place() const { return place_; }
 
  private:
   // Reports that this rank waits while ranks talk to each other outside of the reducer.

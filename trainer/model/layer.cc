@@ -64,6 +64,15 @@ const char* KindName(LayerKind kind) {
   return "unknown";
 }
 
+bool Layer::is_synchronized() const {
+  const Normalization* const norm = std::get_if<Normalization>(&attributes);
+  return norm != nullptr && norm->synchronized;
+}
+
+std::string Layer::KindText() const {
+  return absl::StrCat(KindName(kind), is_synchronized() ? ", synchronized" : "");
+}
+
 // The fingerprints in checkpoints are of this text, so it stays as it is: two kinds of layers
 // without a window show a default one.
 std::string Layer::AttributesText() const {
@@ -73,7 +82,8 @@ std::string Layer::AttributesText() const {
     text = absl::StrCat(", slope ", slope->negative);
   }
   if (const Normalization* const norm = std::get_if<Normalization>(&attributes)) {
-    text = absl::StrCat(", momentum ", norm->momentum, ", epsilon ", norm->epsilon);
+    text = absl::StrCat(", momentum ", norm->momentum, ", epsilon ", norm->epsilon,
+                        norm->synchronized ? ", synchronized" : "");
   }
   if (const DropRate* const drop = std::get_if<DropRate>(&attributes)) {
     text = absl::StrCat(", rate ", drop->rate);

@@ -49,8 +49,9 @@ struct Slope {
 };
 
 struct Normalization {
-  double momentum = 0;  // the part of a batch in the running statistics
-  double epsilon = 0;   // added to the variance
+  double momentum = 0;        // the part of a batch in the running statistics
+  double epsilon = 0;         // added to the variance
+  bool synchronized = false;  // true if the batch is that of all ranks
 };
 
 struct DropRate {
@@ -75,6 +76,10 @@ struct Layer {
 
   // REQUIRES: the layer has a window.
   const Window& window() const { return std::get<Window>(attributes); }
+  // True for a batch norm whose batch is that of all ranks.
+  bool is_synchronized() const;
+  // Its kind for people: "batch norm, synchronized".
+  std::string KindText() const;
   // The attributes as Model::ToText has them: ", kernel 5, stride 1, padding 2".
   std::string AttributesText() const;
 };

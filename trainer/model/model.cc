@@ -40,6 +40,11 @@ int64_t Model::num_parameters() const {
   return total;
 }
 
+const Layer* Model::FindSynchronized() const {
+  const auto found = std::ranges::find_if(layers, &Layer::is_synchronized);
+  return found == layers.end() ? nullptr : &*found;
+}
+
 // The fingerprints in checkpoints are of this text: a chain shows no wiring.
 std::string Model::ToText() const {
   std::string text;

@@ -48,6 +48,8 @@ struct Model {
 
   const Shape& input_shape(size_t i) const { return values[inputs[i].value].shape; }
   int64_t num_parameters() const;  // elements of all of them
+  // The first layer whose batch is that of all ranks; null: none.
+  const Layer* FindSynchronized() const;
   // All settings that a checkpoint's tensors depend on, one layer per line; not the model's name.
   std::string ToText() const;
   uint64_t Fingerprint() const;  // fingerprint of ToText

@@ -45,6 +45,7 @@ absl::StatusOr<std::unique_ptr<Strategy>> MakeStrategy(Communicator& communicato
   reducer_options.team = options.team;
   reducer_options.first_step = static_cast<int64_t>(options.first_step);
   reducer_options.compute_threads = options.compute_threads;
+  reducer_options.caller_communicates = options.layers_communicate;
   const bool is_sharded = reduction.shard_optimizer();
   const auto make_update = [&](std::vector<Piece> pieces) {
     return WeightUpdate(model, Optimizer(optimizer, model, std::move(slots), std::move(pieces)),

@@ -74,6 +74,7 @@ struct StrategyOptions {
   int compute_threads = 1;
   collectives::Progress* progress = nullptr;  // outlives the strategy; null: none
   collectives::ReducerTeam* team = nullptr;   // of several strategies; null: this is the only one
+  bool layers_communicate = false;  // true if ranks also talk to each other amid a backward pass
 };
 
 // Makes the strategy that `reduction` asks for; it and `optimizer` have their defaults filled in.

@@ -33,16 +33,19 @@ struct FakeHooks {
 };
 
 // Computes no model: the gradient of a weight is the weight itself times the valid rows, the loss
-// of each row is 1, and every row is correct. Each hook is called once.
+// of each row is 1, and every row is correct. Each hook is called once. Where layers have sums over
+// ranks, a training step has one.
 class FakeBackend final : public Backend, public Network {
  public:
   // `hooks` outlives the factory and its backends.
   static BackendFactory Factory(FakeHooks& hooks) {
     return [&hooks](const Model& model, const TensorSet& weights, const TensorSet&,
                     std::vector<std::span<float>> gradients,
-                    const BackendOptions&) -> absl::StatusOr<std::unique_ptr<Backend>> {
+                    const BackendOptions& options) -> absl::StatusOr<std::unique_ptr<Backend>> {
       Call(hooks.opening);
-      return std::make_unique<FakeBackend>(model, weights, std::move(gradients), hooks);
+      auto backend = std::make_unique<FakeBackend>(model, weights, std::move(gradients), hooks);
+      backend->sum_over_ranks_ = options.sum_over_ranks;
+      return backend;
     };
   }
 
@@ -59,7 +62,7 @@ class FakeBackend final : public Backend, public Network {
     return this;
   }
   absl::StatusOr<StepResult> Forward(const StepInput& input) override {
-    if (use_ == NetworkUse::kTraining) Call(hooks_.step);
+    if (use_ == NetworkUse::kTraining) MILLRACE_RETURN_IF_ERROR(Step(input));
     result_ = CountRows(input);
     return result_;
   }
@@ -80,6 +83,11 @@ class FakeBackend final : public Backend, public Network {
   std::string Describe() const override { return "fake"; }
 
  private:
+  absl::Status Step(const StepInput& input) {
+    Call(hooks_.step);
+    double one = 1;
+    return sum_over_ranks_ ? sum_over_ranks_(input.step, {&one, 1}) : absl::OkStatus();
+  }
   static void Call(std::function<void()>& hook) {
     if (const auto call = std::exchange(hook, nullptr)) call();
   }
@@ -88,6 +96,7 @@ class FakeBackend final : public Backend, public Network {
   const std::vector<std::span<float>> gradients_;
   FakeHooks& hooks_;
   const TensorSet statistics_;
+  SumOverRanksFunction sum_over_ranks_;
   NetworkUse use_ = NetworkUse::kTraining;  // of the last Compile
   StepResult result_;                       // of the last Forward
 };

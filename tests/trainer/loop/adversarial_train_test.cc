@@ -96,6 +96,26 @@ class AdversarialTrainTest : public TrainTest {
     return weights;
   }
 
+  // Trains on 1, 2 and 3 ranks.
+  void ExpectRanksAreOne(double tolerance) {
+    std::map<int, TensorFile> trained;
+    for (const int world : {1, 2, 3}) {
+      WriteAdversarialJob(std::string(kSgd) + " reduction { digest_every: 1 exact: true }",
+                          "flip_probability: 0.3", absl::StrCat("ranks", world));
+      const auto outcome = Run(world);
+      ASSERT_TRUE(outcome.ok()) << outcome.status();
+      trained[world] = Load(outcome->checkpoint);
+    }
+    for (const int world : {2, 3}) {
+      for (const auto& [name, tensor] : trained[1].tensors) {
+        const std::vector<float>& values = trained[world].tensors.at(name).data;
+        for (size_t k = 0; k < values.size(); ++k) {
+          ASSERT_NEAR(values[k], tensor.data[k], tolerance) << name << " of " << world << " ranks";
+        }
+      }
+    }
+  }
+
   void ExpectSameTensors(const std::string& a, const std::string& b) {
     const TensorFile first = Load(a);
     const TensorFile second = Load(b);
@@ -247,25 +267,17 @@ TEST_F(AdversarialTrainTest, RecomputedActivationsChangeNoBit) {
 }
 
 // The sums of rows round differently for another number of ranks, all else is the same.
-TEST_F(AdversarialTrainTest, RanksShareTheBatchAndTheNoise) {
-  std::map<int, std::string> checkpoints;
-  for (const int world : {1, 2, 3}) {
-    WriteAdversarialJob(std::string(kSgd) + " reduction { digest_every: 1 exact: true }",
-                        "flip_probability: 0.3", absl::StrCat("ranks", world));
-    const auto outcome = Run(world);
-    ASSERT_TRUE(outcome.ok()) << outcome.status();
-    checkpoints[world] = outcome->checkpoint;
-  }
-  const TensorFile one = Load(checkpoints[1]);
-  for (const int world : {2, 3}) {
-    const TensorFile other = Load(checkpoints[world]);
-    for (const auto& [name, tensor] : one.tensors) {
-      const std::vector<float>& values = other.tensors.at(name).data;
-      for (size_t k = 0; k < values.size(); ++k) {
-        ASSERT_NEAR(values[k], tensor.data[k], 1e-5) << name << " of " << world << " ranks";
-      }
-    }
-  }
+TEST_F(AdversarialTrainTest, RanksShareTheBatchAndTheNoise) { ExpectRanksAreOne(1e-5); }
+
+TEST_F(AdversarialTrainTest, RanksShareTheBatchesOfSynchronizedNorms) {
+  const std::string norm = "layer { batch_norm { synchronized: true } } ";
+  Write(folder_ / "generator.pbtxt",
+        absl::StrReplaceAll(kGenerator,
+                            {{"layer { name: \"relu\"", norm + "layer { name: \"relu\""}}));
+  Write(folder_ / "discriminator.pbtxt",
+        absl::StrReplaceAll(kDiscriminator,
+                            {{"layer { name: \"relu\"", norm + "layer { name: \"relu\""}}));
+  ExpectRanksAreOne(1e-4);
 }
 
 TEST_F(AdversarialTrainTest, ShardsAndAccumulatedBatchesAreTheSameTraining) {

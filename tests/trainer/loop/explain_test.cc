@@ -56,6 +56,18 @@ TEST_F(ExplainTest, ALayerIsALineWithItsCost) {
   EXPECT_THAT(lines, Contains("loss1   softmax cross-entropy"));
 }
 
+TEST_F(ExplainTest, ABatchNormTellsWhetherItIsSynchronized) {
+  for (const bool synchronized : {false, true}) {
+    Write(folder_ / "model.pbtxt", absl::StrCat("layer { input_layer { shape: [6, 6, 1] } }\n"
+                                                "layer { batch_norm { ",
+                                                synchronized ? "synchronized: true" : "",
+                                                " } } layer { fully_connected { outputs: 3 } }\n"
+                                                "layer { softmax_cross_entropy {} }\n"));
+    const bool tells = Explain().find("batch norm, synchronized ") != std::string::npos;
+    EXPECT_EQ(tells, synchronized);
+  }
+}
+
 TEST_F(ExplainTest, TheTotalsAreThoseOfTheTable) {
   const std::string text = Explain();
   EXPECT_THAT(text, HasSubstr("parameters       179 (716 B)\n"));

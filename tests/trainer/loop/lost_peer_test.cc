@@ -145,6 +145,27 @@ TEST_F(LostPeerTest, ARankThatEndsItsRunButNotTheGroupIsLost) {
   CheckOthersNameIt();
 }
 
+constexpr char kSynchronized[] =
+    "layer { input_layer { shape: [6, 6, 1] } }\n"
+    "layer { convolution { filters: 2 kernel: 3 bias: false } }\n"
+    "layer { batch_norm { synchronized: true } } layer { relu {} }\n"
+    "layer { fully_connected { outputs: 3 } } layer { softmax_cross_entropy {} }\n";
+
+// After the talk of the loop about the batch: the others wait in the sums of a layer.
+absl::Status LeaveInASum(collectives::Communicator& communicator, Session&) {
+  std::array<double, 2 + kRanks> flags = {};
+  return MaxOverRanks(communicator, flags);
+}
+
+TEST_F(LostPeerTest, ARankThatLeavesInASumOfALayerIsLost) {
+  Write(folder_ / "model.pbtxt", kSynchronized);
+  for (const bool stays : {false, true}) {
+    RunWithALeaver(LeaveInASum, stays);
+    CheckOthersNameIt();
+    RemoveCheckpoints();
+  }
+}
+
 TEST(TrainOptionsTest, StallsHaveTheLimitsOfTheWatchdog) {
   EXPECT_EQ(TrainOptions().stall_report, collectives::WatchdogOptions().stall_report);
   EXPECT_EQ(TrainOptions().stall_abort, collectives::WatchdogOptions().stall_abort);
@@ -241,6 +262,21 @@ TEST_F(HangTest, ARankThatHangsInComputationIsInTheFirstBucket) {
   EXPECT_TRUE(was_named);
 }
 
+// The others wait in the sum of a layer.
+TEST_F(HangTest, ARankThatHangsBeforeASumOfALayerIsNamed) {
+  Write(folder_ / "model.pbtxt", kSynchronized);
+  hanging_ = std::make_unique<Hanging>("rank 1", ": backward, step 2");
+  bool was_named = false;
+  more_ = [&](TrainOptions& options, const collectives::Communicator& communicator) {
+    if (communicator.rank() != 1) return;
+    options.on_weights = [&](uint64_t step, std::vector<std::vector<float>>&) {
+      if (step == 2) hooks_[1].step = [&] { was_named = hanging_->AwaitName(); };
+    };
+  };
+  EXPECT_TRUE(Run(kRanks).ok());
+  EXPECT_TRUE(was_named);
+}
+
 // The others wait to hear of the checkpoint that rank 0 writes next.
 TEST_F(HangTest, ARankThatHangsBeforeItSavesIsNamed) {
   hanging_ = std::make_unique<Hanging>("rank 0 has not come on for", ", step ");
@@ -277,38 +313,57 @@ TEST_F(TrainTest, AnErrorOfOneRankLeavesTheOthersTimeToSave) {
   EXPECT_THAT(warnings, Contains(HasSubstr("another rank has failed; saved step 4: ")));
 }
 
-// The others have begun the fifth step of a resumed run and wait for its gradients, where no Abort
-// reaches them.
-TEST_F(TrainTest, AnErrorOfOneRankInAStepIsHeardByTheOthers) {
-  const absl::StatusOr<TrainOutcome> before = Run(kRanks, /*resume=*/false, /*stop_after=*/1);
-  ASSERT_TRUE(before.ok()) << before.status();
-  const uint64_t step = before->steps + 4;
-  run_ranks_ = [](int world, const RankBody& body) {
-    return collectives::RunRanks(world, [&](collectives::Communicator& real) {
-      const auto fail = [&real](int ask, std::span<double>, double) {
-        if (real.rank() == 1 && ask == 5) throw std::runtime_error("an error of its own");
-      };
-      SeesAsks communicator(
-          real, [](int, std::span<const double>) {}, fail);
-      return body(communicator);
-    });
-  };
-  EXPECT_FALSE(Run(kRanks, /*resume=*/true).ok());
-  EXPECT_EQ(statuses_[1].code(), absl::StatusCode::kInternal) << statuses_[1];
-  EXPECT_FALSE(collectives::PeerLostOf(statuses_[1]).has_value()) << "it exits with 1";
-  for (const int rank : {0, 2}) {
-    EXPECT_EQ(statuses_[rank].code(), absl::StatusCode::kUnavailable) << statuses_[rank];
-    const auto lost = collectives::PeerLostOf(statuses_[rank]);
-    ASSERT_TRUE(lost.has_value()) << statuses_[rank];
-    EXPECT_EQ(lost->rank, 1);
-    EXPECT_EQ(lost->step, static_cast<int64_t>(step));
-    EXPECT_THAT(std::string(statuses_[rank].message()),
-                HasSubstr(absl::StrCat("rank 1 is lost in step ", step,
-                                       " (updating): it has failed: INTERNAL: exception: an error "
-                                       "of its own")));
+class FailingTest : public TrainTest {
+ protected:
+  // Rank 1 fails when the others have begun the fifth step of a resumed run, and wait for it where
+  // no Abort reaches them.
+  void FailInAStep() {
+    const absl::StatusOr<TrainOutcome> before = Run(kRanks, /*resume=*/false, /*stop_after=*/1);
+    ASSERT_TRUE(before.ok()) << before.status();
+    step_ = before->steps + 4;
+    run_ranks_ = [](int world, const RankBody& body) {
+      return collectives::RunRanks(world, [&](collectives::Communicator& real) {
+        const auto fail = [&real](int ask, std::span<double>, double) {
+          if (real.rank() == 1 && ask == 5) throw std::runtime_error("an error of its own");
+        };
+        SeesAsks communicator(
+            real, [](int, std::span<const double>) {}, fail);
+        return body(communicator);
+      });
+    };
+    EXPECT_FALSE(Run(kRanks, /*resume=*/true).ok());
   }
-  const std::string saved = absl::StrFormat("checkpoints/checkpoint-%08d.safetensors", step);
-  EXPECT_TRUE(fs::exists(folder_ / saved));
+
+  void CheckOthersKnowWhy() {
+    EXPECT_EQ(statuses_[1].code(), absl::StatusCode::kInternal) << statuses_[1];
+    EXPECT_FALSE(collectives::PeerLostOf(statuses_[1]).has_value()) << "it exits with 1";
+    for (const int rank : {0, 2}) {
+      EXPECT_EQ(statuses_[rank].code(), absl::StatusCode::kUnavailable) << statuses_[rank];
+      const auto lost = collectives::PeerLostOf(statuses_[rank]);
+      ASSERT_TRUE(lost.has_value()) << statuses_[rank];
+      EXPECT_EQ(lost->rank, 1);
+      EXPECT_EQ(lost->step, static_cast<int64_t>(step_));
+      EXPECT_THAT(std::string(statuses_[rank].message()),
+                  HasSubstr(absl::StrCat("rank 1 is lost in step ", step_,
+                                         " (updating): it has failed: INTERNAL: exception: an "
+                                         "error of its own")));
+    }
+    const std::string saved = absl::StrFormat("checkpoints/checkpoint-%08d.safetensors", step_);
+    EXPECT_TRUE(fs::exists(folder_ / saved));
+  }
+
+  uint64_t step_ = 0;
+};
+
+TEST_F(FailingTest, AnErrorOfOneRankInAStepIsHeardByTheOthers) {
+  FailInAStep();
+  CheckOthersKnowWhy();
+}
+
+TEST_F(FailingTest, AnErrorOfOneRankIsHeardByTheOthersInASumOfALayer) {
+  Write(folder_ / "model.pbtxt", kSynchronized);
+  FailInAStep();
+  CheckOthersKnowWhy();
 }
 
 // A rank fails whose training takes long to close: until the others have ended, here.

@@ -256,6 +256,16 @@ TEST(ModelTest, FingerprintMovesWithWhatTheTensorsDependOn) {
   EXPECT_NE(model.Fingerprint(), MakeModel(std::string(kInput) + kLoss).Fingerprint());
 }
 
+TEST(ModelTest, TheTextOfABatchNormSaysMoreOnlyIfItIsSynchronized) {
+  const auto text = [](const std::string& options) {
+    return MakeModel(kInput + ("layer { batch_norm { " + options + " } }") + kLoss).ToText();
+  };
+  EXPECT_THAT(text(""), ::testing::HasSubstr(", momentum 0.1, epsilon 1e-05\n"));
+  EXPECT_EQ(text("synchronized: false"), text(""));
+  EXPECT_THAT(text("synchronized: true"),
+              ::testing::HasSubstr(", momentum 0.1, epsilon 1e-05, synchronized\n"));
+}
+
 TEST(ModelTest, WeightsAreHeNormalAndKeyedByNameAndSeed) {
   const std::string fc = "layer { name: \"wide\" fully_connected { outputs: 500 } }";
   const Model model = MakeModel(kInput + fc + kLoss);

@@ -79,10 +79,6 @@ struct Merge {
 
 }  // namespace
 
-int64_t NormShape::num_values() const {
-  return pixels * static_cast<int64_t>(valid.size() - std::ranges::count(valid, 0));
-}
-
 std::vector<NormPasses::Piece> NormPasses::PiecesOf(const NormShape& shape) {
   std::vector<Piece> pieces;
   for (size_t row = 0; row < shape.valid.size(); ++row) {
@@ -122,6 +118,7 @@ void NormPasses::MeasureMoments(const NormShape& shape, const NormWork& work, Mo
     merge.Add(channels, static_cast<double>(pieces[i].pixels), sums, sums + channels,
               sums + 2 * channels, moments);
   }
+  moments.count = merge.count;
   for (double& variance : moments.variance) {
     variance = std::max(0.0, variance) / std::max(1.0, merge.count);
   }

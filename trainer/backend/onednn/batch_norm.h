@@ -20,13 +20,12 @@ struct NormShape {
   int64_t channels = 0;
   bool is_half = false;  // true for elements of BFloat, false for float
   int threads = 1;
-
-  int64_t num_values() const;  // of one channel, in valid rows
 };
 
 // Mean and variance of each channel over the valid rows; zeros if there are none. The variance is
 // the mean of the squared differences (biased).
 struct Moments {
+  double count = 0;  // values of each channel
   std::vector<double> mean;
   std::vector<double> variance;
 };

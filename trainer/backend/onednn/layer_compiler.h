@@ -29,7 +29,7 @@ struct NetworkParts {
   ValueMemory& values;
   TensorSet& statistics;  // of the last batch, for each buffer
   const StepInput& step;  // of the last batch
-  int threads;
+  const BackendOptions& options;
 };
 
 // Turns one layer into operations. A layer's compile function reads its tensors here, and adds to
@@ -71,7 +71,8 @@ class LayerCompiler {
   dnnl::memory addend_gradient();
   // Elements between layers are of bfloat16 if it is kHalf.
   dnnl::memory::data_type type() const { return parts_.values.type(); }
-  int threads() const { return parts_.threads; }
+  int threads() const { return parts_.options.threads; }
+  const SumOverRanksFunction& sum_over_ranks() const { return parts_.options.sum_over_ranks; }
   // The memory with another description, sharing its bytes.
   dnnl::memory View(const dnnl::memory& memory, const dnnl::memory::desc& desc) {
     return parts_.values.View(memory, desc);

@@ -39,7 +39,7 @@ OneDnnNetwork::OneDnnNetwork(const NetworkTensors& tensors, int64_t rows, Networ
       layers_(model_.layers.size()) {
   omp_set_num_threads(threads_);
   values_.Allocate();
-  NetworkParts parts{tensors, engine, values_, statistics_, step_, threads_};
+  NetworkParts parts{tensors, engine, values_, statistics_, step_, options};
   for (size_t i = 0; i < layers_.size(); ++i) {
     LayerCompiler compiler(parts, i, layers_[i]);
     CompileLayer(compiler);
@@ -62,8 +62,8 @@ absl::StatusOr<StepResult> OneDnnNetwork::DoForward(const StepInput& input) {
   step_ = input;
   for (size_t i = 0; i < input.inputs.size(); ++i) SetInput(i);
   for (const CompiledLayer& layer : layers_) {
-    layer.measure.Run(stream_);
-    layer.forward.Run(stream_);
+    MILLRACE_RETURN_IF_ERROR(layer.measure.Run(stream_));
+    MILLRACE_RETURN_IF_ERROR(layer.forward.Run(stream_));
   }
   stream_.wait();
   ReadOutputs();
@@ -126,13 +126,13 @@ void OneDnnNetwork::EndBackward() {
   }
 }
 
-// Values share memory, so the layers run again: all of them, because a Backward may follow.
 std::string OneDnnNetwork::FirstNonFinite() const {
-  const auto found = Guarded([&]() -> absl::StatusOr<std::string> { return FindNonFinite(); });
-  return found.ok() ? *found : "";
+  return Guarded([&] { return FindNonFinite(); }).value_or("");
 }
 
-std::string OneDnnNetwork::FindNonFinite() const {
+// Values share memory, so the layers run again: all of them, because a Backward may follow. They
+// keep what they have measured, for the other ranks do not measure again.
+absl::StatusOr<std::string> OneDnnNetwork::FindNonFinite() const {
   dnnl::stream stream = stream_;
   std::string first;
   const auto look_at = [&](int value) {
@@ -143,7 +143,7 @@ std::string OneDnnNetwork::FindNonFinite() const {
   for (size_t i = 0; i < step_.inputs.size(); ++i) SetInput(i);
   for (const ModelInput& input : model_.inputs) look_at(input.value);
   for (size_t i = 0; i < layers_.size(); ++i) {
-    layers_[i].forward.Run(stream);
+    MILLRACE_RETURN_IF_ERROR(layers_[i].forward.Run(stream));
     stream.wait();
     look_at(model_.layers[i].output);
   }
@@ -163,17 +163,18 @@ std::vector<std::string> OneDnnNetwork::LayersWithReferenceCode() const {
 }
 
 // What `ready` does keeps its denormal numbers.
-void OneDnnNetwork::RunAlone(const OperationList& operations) {
+absl::Status OneDnnNetwork::RunAlone(const OperationList& operations) {
   const FlushDenormals flush;
-  operations.Run(stream_);
+  absl::Status status = operations.Run(stream_);
   stream_.wait();
+  return status;
 }
 
 absl::Status OneDnnNetwork::DoBackward(const GradientReady& ready) {
   BeginBackward();
   const std::vector<Segment>& segments = values_.segments();
   for (size_t k = segments.size(); k-- > 0;) {
-    for (const size_t i : segments[k].again) RunAlone(layers_[i].forward);
+    for (const size_t i : segments[k].again) MILLRACE_RETURN_IF_ERROR(RunAlone(layers_[i].forward));
     for (size_t i = segments[k].end; i-- > segments[k].begin;) {
       MILLRACE_RETURN_IF_ERROR(RunLayerBackward(i, ready));
     }
@@ -184,11 +185,12 @@ absl::Status OneDnnNetwork::DoBackward(const GradientReady& ready) {
 
 absl::Status OneDnnNetwork::RunLayerBackward(size_t i, const GradientReady& ready) {
   const Layer& layer = model_.layers[i];
-  if (ready || UsesOwnGradients(layer.kind)) RunAlone(layers_[i].gradients);
+  if (ready || UsesOwnGradients(layer.kind)) {
+    MILLRACE_RETURN_IF_ERROR(RunAlone(layers_[i].gradients));
+  }
   if (ready && layer.bias >= 0) MILLRACE_RETURN_IF_ERROR(ready(layer.bias));
   if (ready && layer.weights >= 0) MILLRACE_RETURN_IF_ERROR(ready(layer.weights));
-  RunAlone(layers_[i].data);
-  return absl::OkStatus();
+  return RunAlone(layers_[i].data);
 }
 
 }  // namespace millrace::trainer

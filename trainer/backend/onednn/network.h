@@ -35,9 +35,9 @@ class OneDnnNetwork final : public Network {
   absl::StatusOr<StepResult> DoForward(const StepInput& input);
   absl::Status DoBackward(const GradientReady& ready);
   absl::Status RunLayerBackward(size_t i, const GradientReady& ready);
-  void RunAlone(const OperationList& operations);
+  absl::Status RunAlone(const OperationList& operations);
   void SetInput(size_t i) const;
-  std::string FindNonFinite() const;
+  absl::StatusOr<std::string> FindNonFinite() const;
   StepResult ComputeLosses(const StepInput& input);
   StepResult ComputeLoss(size_t i, const StepInput& input);
   void ReadOutputs();

@@ -2,8 +2,11 @@
 #include <cmath>
 #include <memory>
 
+#include "base/status.h"
 #include "trainer/backend/onednn/batch_norm.h"
 #include "trainer/backend/onednn/layer_compiler.h"
+#include "trainer/backend/onednn/sum_over_ranks.h"
+#include "trainer/compute/keep_denormals.h"
 
 namespace millrace::trainer {
 namespace {
@@ -25,8 +28,9 @@ struct BatchNormLayer {
   NormWork back;
   std::span<float> weights_gradient;
   std::span<float> bias_gradient;
-  Moments moments;
-  GradientSums sums;
+  SumOverRanksFunction sum_over_ranks;  // empty: the batch is that of this rank
+  Moments moments;                      // of the batch
+  GradientSums sums;                    // of this rank, then of the batch
 
   NormShape Batch() const {
     NormShape batch = shape;
@@ -36,9 +40,22 @@ struct BatchNormLayer {
   double InverseDeviation(double variance) const { return 1 / std::sqrt(variance + epsilon); }
   template <typename Values>
   void Normalize(const Values& mean, const Values& variance);
+  // Writes the statistics that the buffers follow.
+  absl::Status Measure(std::span<float> mean, std::span<float> variance);
   void GradientsOfParameters();
+  absl::Status SumGradients();
   void GradientOfInput(void* dx) const;
 };
+
+// The running variance follows the unbiased one, as PyTorch's does.
+void WriteStatistics(const Moments& moments, std::span<float> mean, std::span<float> variance) {
+  const double n = moments.count;
+  const double unbiased = n > 1 ? n / (n - 1) : 1;
+  for (size_t c = 0; c < mean.size(); ++c) {
+    mean[c] = static_cast<float>(moments.mean[c]);
+    variance[c] = static_cast<float>(moments.variance[c] * unbiased);
+  }
+}
 
 template <typename Values>
 void BatchNormLayer::Normalize(const Values& mean, const Values& variance) {
@@ -52,6 +69,23 @@ void BatchNormLayer::Normalize(const Values& mean, const Values& variance) {
   work.scale = scale.data();
   work.shift = shift.data();
   NormPasses::Apply(Batch(), work);
+}
+
+// What others do on this thread meanwhile keeps its denormal numbers.
+absl::Status BatchNormLayer::Measure(std::span<float> mean, std::span<float> variance) {
+  norm.MeasureMoments(Batch(), work, moments);
+  if (sum_over_ranks) {
+    const KeepDenormals keep;
+    MILLRACE_RETURN_IF_ERROR(SumMoments(sum_over_ranks, step->step, moments));
+  }
+  WriteStatistics(moments, mean, variance);
+  return absl::OkStatus();
+}
+
+absl::Status BatchNormLayer::SumGradients() {
+  if (!sum_over_ranks) return absl::OkStatus();
+  const KeepDenormals keep;
+  return SumGradientSums(sum_over_ranks, step->step, sums);
 }
 
 void BatchNormLayer::GradientsOfParameters() {
@@ -69,8 +103,7 @@ void BatchNormLayer::GradientsOfParameters() {
 //   dx = weight * d * (dz - sum(dz) / n - (x - mean) * d^2 * sum(dz * (x - mean)) / n)
 // (Ioffe and Szegedy 2015, section 3).
 void BatchNormLayer::GradientOfInput(void* dx) const {
-  const NormShape batch = Batch();
-  const double n = static_cast<double>(std::max<int64_t>(1, batch.num_values()));
+  const double n = std::max(1.0, moments.count);
   std::vector<float> factors(3 * shape.channels);
   float* const a = factors.data();
   float* const b = a + shape.channels;
@@ -92,18 +125,7 @@ void BatchNormLayer::GradientOfInput(void* dx) const {
   combine.b = b;
   combine.k = k;
   combine.dx = dx;
-  NormPasses::Combine(batch, combine);
-}
-
-// The running variance follows the unbiased one, as PyTorch's does.
-void WriteStatistics(const NormShape& batch, const Moments& moments, std::span<float> mean,
-                     std::span<float> variance) {
-  const auto n = static_cast<double>(batch.num_values());
-  const double unbiased = n > 1 ? n / (n - 1) : 1;
-  for (size_t c = 0; c < mean.size(); ++c) {
-    mean[c] = static_cast<float>(moments.mean[c]);
-    variance[c] = static_cast<float>(moments.variance[c] * unbiased);
-  }
+  NormPasses::Combine(Batch(), combine);
 }
 
 void* HandleOf(const dnnl::memory& memory) { return memory ? memory.get_data_handle() : nullptr; }
@@ -133,6 +155,7 @@ std::shared_ptr<BatchNormLayer> MakeBatchNorm(LayerCompiler& compiler) {
   norm->shape.is_half = compiler.type() == kHalf;
   norm->shape.threads = compiler.threads();
   norm->epsilon = std::get<Normalization>(layer.attributes).epsilon;
+  if (layer.is_synchronized()) norm->sum_over_ranks = compiler.sum_over_ranks();
   norm->step = &compiler.step();
   norm->weights = compiler.Weights(layer.weights);
   norm->bias = compiler.Weights(layer.bias);
@@ -146,6 +169,7 @@ void AddBackward(LayerCompiler& compiler, const std::shared_ptr<BatchNormLayer>&
   compiler.out.gradients.AddKernel([norm] { norm->GradientsOfParameters(); });
   const dnnl::memory gradient = compiler.source_gradient();
   if (gradient) {
+    compiler.out.data.AddExchange([norm] { return norm->SumGradients(); });
     compiler.out.data.AddKernel(
         [norm, gradient] { norm->GradientOfInput(gradient.get_data_handle()); });
   }
@@ -178,10 +202,9 @@ void CompileBatchNorm(LayerCompiler& compiler) {
   }
   const std::span<float> mean_now = compiler.Statistics(compiler.layer().mean);
   const std::span<float> variance_now = compiler.Statistics(compiler.layer().variance);
-  compiler.out.measure.AddKernel([=] {
+  compiler.out.measure.AddExchange([=] {
     find();
-    norm->norm.MeasureMoments(norm->Batch(), norm->work, norm->moments);
-    WriteStatistics(norm->Batch(), norm->moments, mean_now, variance_now);
+    return norm->Measure(mean_now, variance_now);
   });
   compiler.out.forward.AddKernel([=] {
     find();

@@ -20,7 +20,7 @@ absl::Status BuildBatchNorm(NewLayer& layer) {
   const Shape& input = layer.inputs[0];
   const Shape channels = {input[input.rank() - 1]};
   layer.layer.kind = LayerKind::kBatchNorm;
-  layer.layer.attributes = Normalization{momentum, epsilon};
+  layer.layer.attributes = Normalization{momentum, epsilon, spec.synchronized()};
   layer.layer.weights = 0;
   layer.layer.bias = 1;
   layer.layer.mean = 0;
@@ -53,6 +53,8 @@ constexpr LayerOption kNormOptions[] = {
      "true if weights begin with zeros, not ones: a residual block then begins as "
      "its shortcut",
      "false"},
+    {"synchronized",
+     "true if the batch is the rows of all ranks, as PyTorch's SyncBatchNorm has it", "false"},
 };
 constexpr LayerOption kDropoutOptions[] = {
     {"rate", "probability of a value to become zero", "0.5"},
