@@ -1,12 +1,14 @@
 #include "trainer/job/models.h"
 
+#include <algorithm>
 #include <string_view>
 
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
-#include "trainer/job/bad_field.h"
+#include "pipeline/text_proto.h"
 #include "trainer/job/servers.h"
 #include "trainer/model/joint.h"
+#include "trainer/model/model.pb.h"
 
 namespace millrace::trainer {
 namespace {
@@ -50,13 +52,28 @@ absl::Status CheckFit(const JobFile& job, const std::vector<Model>& models) {
       job.models[0].path, ": layer '", read.name, "' reads ", read.shape.ToString()));
 }
 
+// The place in the file of the first layer that is synchronized.
+absl::StatusOr<std::string> PlaceOfSynchronized(const std::string& path,
+                                                const pipeline::Variables& variables) {
+  ModelSpec spec;
+  std::set<std::string> used;
+  MILLRACE_ASSIGN_OR_RETURN(const pipeline::TextLocations locations,
+                            pipeline::LoadTextProto(path, variables, &spec, &used));
+  const auto first = std::ranges::find_if(
+      spec.layer(), [](const LayerSpec& layer) { return layer.batch_norm().synchronized(); });
+  const auto number = static_cast<int>(first - spec.layer().begin());
+  return locations.At({{"layer", number}, {"batch_norm"}, {"synchronized"}});
+}
+
 // The workers of servers do not go in step.
-absl::Status CheckGoesWithServers(const JobFile& job, const Model& model) {
+absl::Status CheckGoesWithServers(const JobFile& job, const pipeline::Variables& variables,
+                                  const Model& model) {
   const Layer* const layer = model.FindSynchronized();
   if (!UsesServers(job.job) || layer == nullptr) return absl::OkStatus();
-  return ErrorAt(job.places, {{{"strategy"}, {"parameter_server"}},
-                              absl::StrCat("it does not go with layer '", layer->name, "' of ",
-                                           job.models[0].path, ", which is synchronized")});
+  MILLRACE_ASSIGN_OR_RETURN(const std::string place,
+                            PlaceOfSynchronized(job.models[0].path, variables));
+  return absl::InvalidArgumentError(absl::StrCat(
+      place, ": layer '", layer->name, "': synchronized: it does not go with ", kServersField));
 }
 
 }  // namespace
@@ -69,7 +86,7 @@ absl::StatusOr<std::vector<Model>> LoadModels(const JobFile& job,
     const ModelEnd end = file.role == kGenerator ? ModelEnd::kOutput : ModelEnd::kLosses;
     MILLRACE_ASSIGN_OR_RETURN(models.emplace_back(), LoadModel(file.path, variables, used, end));
   }
-  MILLRACE_RETURN_IF_ERROR(CheckGoesWithServers(job, models[0]));
+  MILLRACE_RETURN_IF_ERROR(CheckGoesWithServers(job, variables, models[0]));
   if (models.size() == 1) return models;
   MILLRACE_RETURN_IF_ERROR(CheckFit(job, models));
   for (size_t i = 0; i < models.size(); ++i) AddPrefix(job.models[i].role, models[i]);

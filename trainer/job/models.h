@@ -17,7 +17,7 @@ namespace millrace::trainer {
 //   NOT_FOUND         a file is missing
 //   INVALID_ARGUMENT  as LoadModel; or the models of an adversarial job do not fit each other: the
 //                     text names files, layers and shapes; or a layer is synchronized, and the job
-//                     uses servers: "FILE:LINE:COLUMN: ..." of the job
+//                     uses servers: "FILE:LINE:COLUMN: ..." of the layer
 absl::StatusOr<std::vector<Model>> LoadModels(const JobFile& job,
                                               const pipeline::Variables& variables,
                                               std::set<std::string>& used);

@@ -73,7 +73,7 @@ class SynchronizedNormTrainTest : public TrainTest {
   }
 };
 
-// The last batch of an epoch has 5 rows: of 4 ranks, some have one and one has two.
+// S-TRAIN-9. The last batch of an epoch has 5 rows: of 4 ranks, some have one and one has two.
 TEST_F(SynchronizedNormTrainTest, AnyNumberOfRanksIsTheTrainingOfOne) {
   const Tensors one = Trained(1);
   for (const int world : {2, 4}) EXPECT_LT(Difference(one, Trained(world)), 1e-5) << world;
