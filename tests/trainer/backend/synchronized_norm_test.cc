@@ -112,6 +112,15 @@ TEST_F(SynchronizedNormTest, RanksTogetherHaveTheGradientsAndStatisticsOfOne) {
   }
 }
 
+TEST_F(SynchronizedNormTest, ActivationsThatAreRecomputedKeepTheBits) {
+  const Samples samples(model_, 9, 0, 1);
+  const Step kept = Run(samples, {0, 4, 9});
+  options_.recomputes_activations = true;
+  const Step recomputed = Run(samples, {0, 4, 9});
+  EXPECT_EQ(recomputed.gradients, kept.gradients);
+  EXPECT_EQ(recomputed.statistics, kept.statistics);
+}
+
 TEST_F(SynchronizedNormTest, WithoutSumsEachRankHasABatchOfItsOwn) {
   const Samples samples(model_, 8, 0, 1);
   const Step alone = Run(samples, {0, 4, 8}, /*sums=*/false);
@@ -183,6 +192,7 @@ class CountedSumsTest : public SynchronizedNormTest {
 };
 
 TEST_F(CountedSumsTest, OnlyTrainingSums) {
+  options_.recomputes_activations = true;
   CountedSums sums;
   const auto backend = Make(sums);
   const Samples samples(model_, 4, 0, 1);

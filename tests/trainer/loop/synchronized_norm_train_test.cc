@@ -115,8 +115,9 @@ TEST_F(SynchronizedNormTrainTest, OverTcpItHasTheBitsOfThreads) {
   EXPECT_EQ(Trained(3, "reduction { exact: true }"), threads);
 }
 
-TEST_F(SynchronizedNormTrainTest, StoppedItContinuesBitForBit) {
+TEST_F(SynchronizedNormTrainTest, StoppedOrRecomputedItHasTheSameBits) {
   const Tensors whole = Trained(2);
+  EXPECT_EQ(Trained(2, "recompute_activations: true"), whole);
   RemoveCheckpoints();
   ASSERT_TRUE(Run(2, false, 4).ok());
   const auto resumed = Run(2, true);
