@@ -19,7 +19,7 @@ class Backends(unittest.TestCase):
         done = subprocess.run(
             [sys.executable, os.path.join(EXAMPLES, "keras_fashion.py"), data.fashion_mnist()],
             capture_output=True, text=True, timeout=600, check=False,
-            env={**os.environ, "KERAS_BACKEND": backend, "EPOCHS": "1",
+            env={**os.environ, "KERAS_BACKEND": backend, "EPOCHS": "1", "OMP_NUM_THREADS": "1",
                  "TF_CPP_MIN_LOG_LEVEL": "3"})
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         self.assertIn(f"backend {backend}", done.stdout)
@@ -116,8 +116,9 @@ class Orders(unittest.TestCase):
         data.needs(module)
         done = subprocess.run(
             [sys.executable, "-W", "ignore", "-c", ORDER, data.test_images(), data.folder()],
-            text=True, capture_output=True, timeout=200, check=False,
-            env={**os.environ, "KERAS_BACKEND": backend, "TF_CPP_MIN_LOG_LEVEL": "3"})
+            text=True, capture_output=True, timeout=600, check=False,
+            env={**os.environ, "KERAS_BACKEND": backend, "OMP_NUM_THREADS": "1",
+                 "TF_CPP_MIN_LOG_LEVEL": "3"})
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         self.assertEqual(done.stdout, "the order is the plan's: True\nhalf is whole: False\n"
                                       "resumed is whole: True\n")

@@ -123,7 +123,7 @@ class Examples(unittest.TestCase):
     def run_example(self, name, argument, **environment):
         done = subprocess.run([sys.executable, os.path.join(EXAMPLES, name), argument],
                               capture_output=True, text=True, timeout=300, check=False,
-                              env={**os.environ, **environment})
+                              env={**os.environ, "OMP_NUM_THREADS": "1", **environment})
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         return done.stdout
 
