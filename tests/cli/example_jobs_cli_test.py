@@ -41,7 +41,9 @@ class ExampleJobsTest(unittest.TestCase):
         variables = {"DATA": self.folder, "BATCH": 64, "EPOCHS": 2,
                      "CHECKPOINTS": self.checkpoints(job), **variables}
         pairs = [part for pair in variables.items() for part in ("--var", "{}={}".format(*pair))]
-        done = millrace(command, EXAMPLES / f"{job}.pbtxt", *pairs, *more, prefix=prefix)
+        # Threads that wait for each other are slow where others compute too.
+        done = millrace(command, EXAMPLES / f"{job}.pbtxt", "--threads", 1, *pairs, *more,
+                        prefix=prefix)
         self.assertEqual(done.returncode, 0, done.stderr + done.stdout)
         return done.stdout
 
@@ -103,13 +105,13 @@ class ExampleJobsTest(unittest.TestCase):
     def test_fine_tune(self):
         first = self.folder / "first"
         millrace("train", EXAMPLES / "fashion_mnist/job.pbtxt", "--var", f"DATA={self.folder}",
-                 "--var", f"CHECKPOINTS={first}", "--var", "BATCH=64")
+                 "--var", f"CHECKPOINTS={first}", "--var", "BATCH=64", "--threads", 1)
         weights = sorted(first.glob("*.safetensors"))[-1]
         output = self.train("jobs/fine_tune", WEIGHTS=weights)
         self.assertIn("conv*: 4 parameters, frozen", output)
         before = tensors(weights)
         after = tensors(sorted(self.checkpoints("jobs/fine_tune").glob("*.safetensors"))[-1])
-        changed = {name for name in after if "/" in name and after[name] != before.get(name)}
+        changed = {name for name in after if after[name] != before.get(name)}
         kept = {name for name in before if name.startswith("conv")}
         self.assertEqual(len(kept), 4)
         self.assertEqual(kept & changed, set())

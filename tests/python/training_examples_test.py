@@ -32,7 +32,8 @@ def run(*command):
 def train(job, *flags, **variables):
     """The program's output."""
     pairs = [part for name, value in variables.items() for part in ("--var", f"{name}={value}")]
-    return run(PROGRAM, "train", EXAMPLES / job, *flags, *pairs)
+    # Threads that wait for each other are slow where others compute too.
+    return run(PROGRAM, "train", EXAMPLES / job, "--threads", 1, *flags, *pairs)
 
 
 def numbers(pattern, output):
