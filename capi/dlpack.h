@@ -34,7 +34,7 @@ struct DLTensor {
   uint64_t byte_offset;
 };
 
-// What consumers from before 1.0 take.
+// The form that consumers from before 1.0 take.
 struct DLManagedTensor {
   DLTensor dl_tensor;
   void* manager_ctx;

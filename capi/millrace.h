@@ -481,7 +481,7 @@ typedef struct mr_open_options {
 MR_API mr_error* mr_loader_open(const mr_plan* plan, mr_context* context,
                                 const mr_open_options* options, mr_loader** loader);
 
-// What mr_loader_next has come to.
+// The outcome of mr_loader_next.
 enum mr_outcome {
   MR_FAILED = 0,    // it returned an error
   MR_BATCH = 1,     // there is a batch
@@ -755,8 +755,8 @@ typedef struct mr_convert_report {
 
 // Converts records of one container into shards of another, which appear all at once or not at all.
 // PREFIX.manifest.json names them, their classes and columns. Blocks; fails before anything is
-// written if records cannot be converted, unless `on_damage` says else. What a conversion that was
-// killed or cancelled has finished, the same one takes over. `report` may be NULL.
+// written if records cannot be converted, unless `on_damage` says else. The same
+// conversion takes over the shards of one that was killed or cancelled. `report` may be NULL.
 //   MR_INVALID_ARGUMENT  a bad option, or one that does not apply; more shards than records; the
 //                        output cannot hold a record
 //   MR_ALREADY_EXISTS    shards of this prefix exist, and `overwrite` is false
@@ -772,7 +772,7 @@ MR_API mr_error* mr_convert(const mr_convert_options* options, mr_convert_report
 MR_API mr_error* mr_explain(const mr_plan* plan, mr_context* context,
                             const mr_open_options* options, mr_sink sink, void* user);
 
-// What the launcher of this process says of it.
+// This process as its launcher describes it.
 typedef struct mr_launcher {
   size_t struct_size;
   int32_t rank;        // 0 where there is no launcher

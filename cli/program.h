@@ -19,7 +19,7 @@ struct JobExplainer {
                                          bool as_dot) = nullptr;
 };
 
-// What a program adds to the commands on data, which every program has.
+// A program's additions to the commands on data, which every program has.
 struct Jobs {
   std::string facts;     // lines of --version, each with its line end
   std::string examples;  // lines of --help, each with its line end

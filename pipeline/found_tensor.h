@@ -76,9 +76,9 @@ absl::Status NoTensor(std::string_view name, std::span<const std::string> names)
 [[noreturn]] void AbortOver(const absl::Status& status);
 
 // A tensor that was looked for by its name, as View (TensorView or ConstTensorView). If there is
-// none, `data` is null, and no text is made until Check or as<T>() is called. What as<T>() returns
-// is always what was asked for: a name that is missing, and a dtype that is not T's, end the
-// process with a message that names them.
+// none, `data` is null, and no text is made until Check or as<T>() is called. as<T>()
+// never returns anything else than was asked for: a name that is missing, and a dtype that is not
+// T's, end the process with a message that names them.
 template <typename View>
 class FoundTensor : public View {
  public:

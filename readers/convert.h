@@ -39,14 +39,14 @@ enum class ConvertFormat {
 // "tfrecord", "text", "fixed_length", "csv", "jsonl", "tar", "idx", "images".
 std::string_view ConvertFormatName(ConvertFormat format);
 
-// What happens to records that cannot be converted: damaged ones, images that are none, values that
-// are not as declared, and records that the output cannot hold.
+// The treatment of records that cannot be converted: damaged ones, images that are none, values
+// that are not as declared, and records that the output cannot hold.
 enum class ConvertDamage {
   kFail,  // all are told, and nothing is written
   kSkip,  // all are told and left out
 };
 
-// What is looked at of images that are not encoded anew.
+// The part that is looked at of images that are not encoded anew.
 enum class ConvertCheck {
   kHeader,  // kind and size
   kDecode,  // all pixels

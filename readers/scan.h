@@ -15,7 +15,7 @@
 
 namespace millrace::readers {
 
-// What a path holds.
+// The contents of a path.
 struct ScanKind {
   bool is_folder = false;           // true if it holds images, each a record
   ContainerOptions container = {};  // else

@@ -319,7 +319,7 @@ def add_tensorflow_colors(rgb, grey_image):
     for factor in FACTORS:
         add(f"tensorflow/contrast_grey_{factor}",
             tf.image.adjust_contrast(grey_image, factor).numpy())
-    # What these names mean there is something else than here.
+    # These names mean something else there than here.
     add("tensorflow/brightness_0.4", tf.image.adjust_brightness(rgb, 0.4).numpy())
     add("tensorflow/contrast_0.4", tf.image.adjust_contrast(rgb, 0.4).numpy())
     add("tensorflow/saturation_0.4", tf.image.adjust_saturation(rgb, 0.4).numpy())

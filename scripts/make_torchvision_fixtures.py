@@ -56,7 +56,7 @@ def add_resized(rgb, floats):
                                                antialias=antialias))
                 add(f"{what}_float_{size}", F.resize(tensor(plane), [height, width], method,
                                                      antialias=antialias))
-    # What RandomResizedCrop calls with the region that it drew.
+    # The call of RandomResizedCrop with the region that it drew.
     for antialias in (False, True):
         add(f"resized_crop{'_antialias' if antialias else ''}",
             F.resized_crop(tensor(rgb), 4, 3, 21, 14, [11, 8], antialias=antialias))

@@ -23,8 +23,8 @@
 // A warning means that pixels were invented (grey fill, resynchronisation), so it is an error too,
 // but for allow_truncated, and but for those that mean nothing of the kind, which verify_full alone
 // refuses: some of the header, and that of the missing end mark. libjpeg puts one behind the last
-// byte as soon as it reads ahead; if it then lacks bits of a code it warns again. What it does not
-// tell is a progressive file that ends where another scan should begin: CheckScans.
+// byte as soon as it reads ahead; if it then lacks bits of a code it warns again. It does not tell
+// of a progressive file that ends where another scan should begin: CheckScans.
 //
 // A region is decoded by skipping the rows above it, cropping the columns to whole iMCUs and
 // stopping behind its last row. Smooth chroma upsampling reads one chroma sample to each side and

@@ -6,7 +6,7 @@
 namespace millrace {
 
 void FairQueue::Add(const std::shared_ptr<TaskGroup>& group, std::function<void()> task) {
-  // What may throw comes first, and changes nothing then.
+  // Calls that may throw come first, and change nothing then.
   const bool waits = !group->tasks_.empty();
   if (!waits && waiting_.size() == waiting_.capacity()) waiting_.reserve(2 * waiting_.size() + 1);
   group->tasks_.push_back(std::move(task));

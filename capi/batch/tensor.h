@@ -12,7 +12,7 @@
 #include "capi/call/sized.h"
 #include "capi/millrace.h"
 
-// What C sees of a pipeline::Batch or a pipeline::DeviceBatch.
+// The view that C has of a pipeline::Batch or a pipeline::DeviceBatch.
 
 namespace millrace::capi {
 

@@ -8,7 +8,7 @@
 #include "base/caught.h"
 #include "capi/call/error.h"
 
-// What every call is made of.
+// The common parts of every call.
 
 namespace millrace::capi {
 

@@ -32,8 +32,8 @@ struct EndUse {
 };
 using DeviceHolder = std::unique_ptr<mr_device_batch, EndUse>;
 
-// Returns a stream whose recorded use covers that of `stream`, in any thread. What the legacy
-// stream is given comes behind the work of each thread's own stream.
+// Returns a stream whose recorded use covers that of `stream`, in any thread. Work of the legacy
+// stream comes behind that of each thread's own stream.
 void* StreamOfUse(void* stream) { return stream == kPerThreadStream ? kLegacyStream : stream; }
 
 }  // namespace

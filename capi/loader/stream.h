@@ -11,7 +11,7 @@
 #include "capi/millrace.h"
 #include "pipeline/pipeline.h"
 
-// What loaders and feeds share: both are a pipeline.
+// The common part of loaders and feeds: both are a pipeline.
 
 namespace millrace::capi {
 

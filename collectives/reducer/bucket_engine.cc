@@ -80,7 +80,7 @@ absl::Status BucketEngine::Drain() {
 }
 
 // Beside backward nobody waits for the sums of a bucket, so that the caller, who pays for it, need
-// not wake this thread. What is left at backward's end the caller reduces itself.
+// not wake this thread. The caller itself reduces the buckets that are left at backward's end.
 absl::Status BucketEngine::Follow() {
   if (links_.cross != nullptr) {
     follows_ = true;

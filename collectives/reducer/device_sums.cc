@@ -1,7 +1,7 @@
-// NCCL sums 16-bit numbers in 16 bits and in an order of its own. What is to be summed in float32
-// or in the order of ranks is therefore exchanged by NCCL and summed by a pass of ours: each rank
-// gets its share of the bucket from all (AllToAll), sums it, and gives it to the others
-// (AllGather), which are as many bytes on the wire as the ring's.
+// NCCL sums 16-bit numbers in 16 bits and in an order of its own. Sums in float32, or in the order
+// of ranks, are therefore made by a pass of ours, of data that NCCL exchanges: each rank gets its
+// share of the bucket from all (AllToAll), sums it, and gives it to the others (AllGather), which
+// are as many bytes on the wire as the ring's.
 
 #include "collectives/reducer/device_sums.h"
 
@@ -138,8 +138,8 @@ absl::Status DeviceSums::Scatter(size_t bucket, Calls& calls) {
                               .rows = divisor()});
 }
 
-// In float32 and in the order of ranks. What was rounded for the wire is divided behind it, as
-// between hosts.
+// In float32 and in the order of ranks. Numbers that were rounded for the wire are divided behind
+// it, as between hosts.
 absl::Status DeviceSums::SumInOrder(size_t bucket, Calls& calls) {
   DeviceQueue& queue = device_.queue();
   const TensorView whole = Whole(bucket);

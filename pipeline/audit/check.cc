@@ -14,7 +14,7 @@
 
 // How visits are proven. A log is a list of starts, each followed by the slices that this rank was
 // delivered. A later start at batch g takes back what was logged at or behind g: by its own rank in
-// the same world, and by every rank of another world. What is left, the slices that count, is
+// the same world, and by every rank of another world. The slices that are left count, and are
 // merged by batch number over all logs. Then two things are compared that know nothing of each
 // other: the rows of every batch (are all slices there, once?) and the samples of every epoch (is
 // every bit set, once?). A fault has to fool both.

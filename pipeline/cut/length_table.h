@@ -9,7 +9,7 @@
 
 namespace millrace::pipeline {
 
-// What pass 1 finds of each record of the sources where nothing is dropped or split: the numbers of
+// The numbers that pass 1 finds in each record of the sources where nothing is dropped or split:
 // Examined::extents. A record that could not be looked at, or has a number beyond 32 bits, is not
 // known and is looked at when its turn comes. Thread-compatible.
 class LengthTable {

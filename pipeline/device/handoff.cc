@@ -329,7 +329,7 @@ absl::StatusOr<Handoff::Entry> Handoff::MakeEntry(const Batch& host, DeviceSlab 
 // Copies issued before a call failed may still read the host's slab. When the ready event
 // cannot be recorded behind it, the device is lost or nearly so, and is waited for.
 //
-// What takes memory comes before the copies: behind them the batch must be in both queues.
+// Memory is taken before the copies: behind them the batch must be in both queues.
 absl::Status Handoff::IssueTo(const Batch& host, DeviceSlab slab) {
   MILLRACE_ASSIGN_OR_RETURN(const Entry entry, MakeEntry(host, slab));
   copying_.push_back({entry.copy, host});  // its event has passed until it is recorded

@@ -38,7 +38,7 @@ struct ExecutorParts {
   std::unique_ptr<const SampleWindows> windows;  // over `source` or `zip`, if the plan has some
   uint64_t data_fingerprint = 0;                 // the fingerprint of the data in tokens
   std::shared_ptr<const Selection> selection;    // the records of the source that count; null: all
-  // What pass 1 would find of records, which it then does not read; null: nothing is known.
+  // The lengths that pass 1 would find in records, which it then does not read; null: none.
   std::shared_ptr<const LengthTable> lengths = nullptr;
   // Memory that the pipeline needs as long as it is open: of the source, the bits of a selection,
   // and the slots of the order's shuffles.

@@ -10,8 +10,8 @@
 
 // Which stages may stand where (docs/semantics.md, S-PLAN-3 and S-PLAN-11 to S-PLAN-14).
 //
-// The rules follow from how a plan runs. What stands in front of the first cut is arithmetic and
-// may be composed freely, as long as nothing waits for the end of an endless stream. Behind a cut
+// The rules follow from how a plan runs. Stages in front of the first cut are arithmetic and may be
+// composed freely, as long as nothing waits for the end of an endless stream. Behind a cut
 // rows are known only by looking at them, one after the other, so only steps that need neither a
 // length nor a second pass may follow. Behind the batch there are whole batches.
 

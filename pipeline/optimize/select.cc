@@ -12,9 +12,9 @@
 #include "pipeline/optimize/optimizer.h"
 #include "pipeline/plan/message.h"
 
-// What is found out once and kept beside the index: the outcome of filters that are materialized,
-// and lengths. What they need is a small plan of its own: the same sources, the filters as a cut,
-// and the ops in front of them as far as they are needed (cut.cc).
+// Results that are found once and kept beside the index: the outcome of filters that are
+// materialized, and lengths. They come from a small plan of their own: the same sources, the
+// filters as a cut, and the ops in front of them as far as they are needed (cut.cc).
 
 namespace millrace::pipeline {
 namespace {

@@ -170,8 +170,8 @@ bool IsBehindCustom(const proto::Pipeline& pipeline, const proto::Stage& stage) 
 }
 
 // Tells sources of CSV which columns their headers are to name: those of the parse_csv of their
-// rows. What a custom op before it makes of the rows is not known, so there the columns are not
-// looked for by their names.
+// rows. Behind a custom op the rows are not known, so there the columns are not looked for by their
+// names.
 void NameColumns(const proto::Pipeline& pipeline, PhysicalPlan* plan) {
   ForEachSource(plan, [&](SourceSpec* source, std::string_view field) {
     if (!source->container.has_header || source->ignore_header_names) return;

@@ -40,7 +40,8 @@ struct Keys {
   SelectionKey content;  // changes with the files too
 };
 
-// What is kept: its text (SelectPlan::key, LengthsPlan::key), and the ending of its file's name.
+// A result that is kept: its text (SelectPlan::key, LengthsPlan::key), and the ending of its file's
+// name.
 struct Kept {
   std::string key;
   const char* ending = "";

@@ -25,8 +25,8 @@ Result Guard(const std::string& op, std::string_view what, const Body& body) {
       absl::InternalError(absl::StrCat("op \"", op, "\", ", ToAbsl(what), ": ", thrown.message())));
 }
 
-// An op of the host program. What it throws becomes the error of its row; out of a run of several
-// rows it is let through, for the executor works on each row by itself then.
+// An op of the host program. An exception of it becomes the error of its row; out of a run of
+// several rows it is let through, for the executor works on each row by itself then.
 class GuardedOp final : public Op {
  public:
   GuardedOp(std::string name, std::unique_ptr<Op> op)

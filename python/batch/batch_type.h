@@ -17,8 +17,8 @@
 
 namespace millrace::python {
 
-// What the types of batches share. `Calls` has the handle in C, its calls, and whether its memory
-// is that of a device: mr_batch or mr_device_batch.
+// The common part of the types of batches. `Calls` has the handle in C, its calls, and whether its
+// memory is that of a device: mr_batch or mr_device_batch.
 template <typename Calls>
 class BatchType {
  public:

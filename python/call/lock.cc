@@ -27,7 +27,7 @@ bool BeginToAsk() {
   for (;;) pause();
 }
 
-// What the interpreter has made for this thread, which stays until the thread ends.
+// The state that the interpreter has made for this thread; it stays until the thread ends.
 class KeptState {
  public:
   KeptState() = default;

@@ -41,8 +41,8 @@ class Locked {
 
 // The same in a thread of C++ that asks for the lock again and again, as those of the pipeline do:
 // what the interpreter has made for the thread, such as its threading.local, stays until the thread
-// ends. With Locked it is made anew each time, which takes two calls to the system. Whoever awaits
-// such a thread must not hold the lock.
+// ends. With Locked it is made anew each time, which takes two calls to the system. A thread that
+// awaits such a thread must not hold the lock.
 class LockedAgain {
  public:
   LockedAgain();

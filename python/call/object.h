@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-// What all of the module needs: references, the interpreter's lock, and types.
+// The common needs of the module: references, the interpreter's lock, and types.
 
 namespace millrace::python {
 

@@ -11,8 +11,8 @@
 namespace millrace::python {
 
 // Runs work that tells its progress, without the interpreter's lock. At the first time, and then
-// ten times a second, signals are looked at, and a function is told (done, total); what either
-// raises cancels the work.
+// ten times a second, signals are looked at, and a function is told (done, total); an exception of
+// either cancels the work.
 class Progress {
  public:
   // `function` may be None, and outlives it.

@@ -16,7 +16,7 @@ BY_NAME = {"field", "output", "label", "mask", "lengths", "boxes", "name", "key"
 BY_PLACE = {("unbatch", "field")}
 # Options that the documentation calls required, but that another one can take the place of.
 REPLACEABLE = {("resize", "height"), ("resize", "width")}
-# What a message cannot do without.
+# The fields that a message cannot do without.
 REQUIRED = {"Feature": ("key", "dtype"), "FeatureList": ("key", "dtype"),
             "Padding": ("field", "value")}
 PYTHON_TYPES = {"bool": "bool", "string": "str", "float": "float", "double": "float",

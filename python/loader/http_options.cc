@@ -37,8 +37,8 @@ int64_t NumberOf(PyObject* dict, const char* name) {
   return value;
 }
 
-// Adds the headers that the function returns. What it raises is shown, and the request goes without
-// them.
+// Adds the headers that the function returns. An exception of it is shown, and the request goes
+// without them.
 void Sign(void* function, const char* url, uint64_t first, uint64_t last, mr_sink add,
           void* headers) {
   const Locked locked;

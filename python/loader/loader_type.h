@@ -30,7 +30,7 @@ class LoaderType {
  private:
   using Handle = typename Calls::Handle;
 
-  // What it has delivered, and how long calls have waited for it.
+  // The deliveries of a loader, and the time that calls have waited for it.
   struct Counts {
     uint64_t batches, samples, waits, wait_ns;
   };

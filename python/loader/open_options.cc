@@ -86,7 +86,7 @@ void OpenArguments::TakeMemory(PyObject* memory) {
   options_.num_memory = memory_.size();
 }
 
-// What the function raises is kept, and ends the call.
+// An exception of the function is kept, and ends the call.
 void OpenArguments::Progress(void* self, int64_t done_bytes, int64_t total_bytes) {
   auto& of = *static_cast<OpenArguments*>(self);
   const Locked locked;

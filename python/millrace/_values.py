@@ -35,7 +35,7 @@ CLASSES: dict[str, type] = {}
 
 _INTEGERS = {"int64": (-1 << 63, (1 << 63) - 1), "uint32": (0, (1 << 32) - 1),
              "uint64": (0, (1 << 64) - 1)}
-# What Python's types stand for in a record, where there are no other integers and floats.
+# The types of a record that Python's types stand for: there are no other integers and floats.
 PYTHON_TYPES = {bytes: "BYTES", int: "INT64", float: "FLOAT32"}
 
 

@@ -233,7 +233,7 @@ class Plan(StageMethods, SinkMethods):
                   for stage in self._stages)
         return self._with(_stages=tuple(stages))
 
-    # What the library says.
+    # The library's answers.
 
     def check(self) -> None:
         """Checks the whole plan, without looking at its data.

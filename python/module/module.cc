@@ -19,7 +19,8 @@
 #include "python/write/convert.h"
 #include "python/write/writer.h"
 
-// The module millrace._core: millrace.h for Python. What users see is made of it in Python.
+// The module millrace._core: millrace.h for Python. The package that users see is made of it in
+// Python.
 
 namespace millrace::python {
 namespace {

@@ -3,7 +3,7 @@
 namespace millrace::python {
 namespace {
 
-// What a function of Python gets. It must not outlive the call.
+// The argument of a function of Python. It must not outlive the call.
 struct BatchView {
   PyObject_HEAD;
   const mr_batch_view* batch;  // NULL behind the call

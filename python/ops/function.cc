@@ -92,7 +92,7 @@ bool Loan::IsOut() const {
                      [](const Ref& tensor) { return Py_REFCNT(tensor.get()) != 1; });
 }
 
-// What only a cycle holds, such as a function that calls itself, is not kept.
+// An object that only a cycle holds, such as a function that calls itself, is not kept.
 void Loan::CheckReturned() const {
   if (!IsOut()) return;
   PyGC_Collect();

@@ -5,7 +5,7 @@
 namespace millrace::python {
 namespace {
 
-// What a function of Python gets. It must not outlive the call.
+// The argument of a function of Python. It must not outlive the call.
 struct RunView {
   PyObject_HEAD;
   const mr_run_view* run;  // NULL behind the call

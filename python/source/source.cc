@@ -106,7 +106,7 @@ PyObject* PushRecord(PyObject* self, PyObject* arguments) {
   });
 }
 
-// Calls a function, of which it has a reference, in any thread. What it raises is printed.
+// Calls a function, of which it has a reference, in any thread. An exception of it is printed.
 void CallOnRoom(void* function) {
   const Locked locked;
   if (!locked) return;

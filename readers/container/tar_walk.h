@@ -19,7 +19,7 @@ inline constexpr uint64_t kTarBlock = 512;
 // Zeros at the end of an archive: of the end mark, and up to the end of the largest usual records
 // (tar -b 2048).
 inline constexpr uint64_t kMostTarEndBytes = 2 * kTarBlock + (1 << 20);
-// What is wrong with the end of an archive.
+// The faults of the end of an archive.
 inline constexpr std::string_view kNoTarEnd = "the archive ends without its end mark";
 inline constexpr std::string_view kBehindTarEnd =
     "something follows the end mark: several archives in one, or zeros in the place of members";
@@ -35,7 +35,7 @@ struct TarMember {
   uint64_t end = 0;      // end of its last block
 };
 
-// What is wrong with an archive where the walk over it stops.
+// The fault of an archive where the walk over it stops.
 struct TarFault {
   RecordErrorReason reason = RecordErrorReason::kUnknown;
   std::string text;

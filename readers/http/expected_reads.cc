@@ -199,12 +199,12 @@ bool ExpectedReads::StartRead(const FetchedFile& file, uint64_t offset, std::spa
     MutexLock lock(mu_);
     const std::vector<RangePtr> ranges = FindLocked(file, offset, offset + out.size());
     if (ranges.empty()) return false;
-    // What is read now is handed to the client now, over the limits if need be: its reader may be
-    // the one that earlier groups wait for. The client takes it behind what it has already.
+    // A read that is made now is handed to the client now, over the limits if need be: its reader
+    // may be the one that earlier groups wait for. The client takes it behind what it has already.
     for (const RangePtr& range : ranges) {
       if (range->bytes == nullptr && !FetchLocked(range)) return false;
     }
-    // What takes memory comes first: once a range knows the read, `done` runs.
+    // Memory is taken first: once a range knows the read, `done` runs.
     landed.reserve(ranges.size());
     for (const RangePtr& range : ranges) {
       auto& waiters = range->waiters;

@@ -133,7 +133,7 @@ class TarReader {
     const char* const message = lib_.error_string(archive_.get());
     return message == nullptr ? "unknown error" : message;
   }
-  // What the system said of the file, or else damage. libarchive has numbers of its own: EILSEQ of
+  // The system's error for the file, or else damage. libarchive has numbers of its own: EILSEQ of
   // another format, EINVAL of a wrong call.
   absl::Status Failed(std::string_view call) const {
     const int error_number = lib_.error_number(archive_.get());

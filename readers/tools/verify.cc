@@ -82,7 +82,7 @@ class Verifier {
     return checks_examples_ ? CheckExample(record) : absl::OkStatus();
   }
 
-  // What is not that of the bytes that were read is no damage.
+  // An error of the file, and not of the bytes that were read, is no damage.
   void Unreadable(const ScanFacts& facts, const std::string& file) {
     if (absl::IsDataLoss(facts.unreadable)) {
       Damage(facts.unreadable, file);

@@ -10,6 +10,7 @@
   - no library prints or ends the process;
   - no class has the name of a message of its namespace: the linker would take either for both;
   - no source file is longer than 800 lines;
+  - no sentence of a library's comment begins with What, Whatever, Who or Whoever;
   - no line of a source, CMake or shell file is longer than 100 columns, comments included, which
     clang-format leaves as they are.
 
@@ -36,6 +37,8 @@ FOLDERS = {
 STRICT = {"python"}
 # Tests and benches may include every folder, and every room.
 UNBOUND = {"tests", "bench", "examples"}
+# Folders whose comments name their subjects.
+PLAIN = set(FOLDERS) - {"trainer"}
 FORBIDDEN_IN_FACES = re.compile(
     r'[<"](google/protobuf/|mpi\.h|mpi/|dnnl|.*\.pb\.h)')
 # Elements that are not there: nothing that as<T>() could return would not be taken for some.
@@ -49,6 +52,7 @@ MESSAGE = re.compile(r"^(?:message|enum) (\w+) \{", re.M)
 NAMESPACE = re.compile(r"^namespace ([\w:]+) \{")
 CLASS = re.compile(r"^(?:class|struct|enum class|enum) (\w+)(?: final)? ?[:{]")
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
+SUBJECT = re.compile(r"//(?:| .*[.:]) (What|Whatever|Who|Whoever) [^?]*$")
 MAX_LINES = 800
 MAX_COLUMNS = 100
 SUFFIXES = {".h", ".cc", ".cu", ".cuh"}
@@ -190,6 +194,8 @@ def check_source(relative, lines):
         code = STRING.sub('""', line).split("//")[0]
         if is_library(folder) and not may_end and (told := PRINTS_OR_ENDS.search(code)):
             found.append((number, f"a library must not print or end the process ({told[0]})"))
+        if folder in PLAIN and (begins := SUBJECT.search(line)):
+            found.append((number, f"a sentence begins with {begins[1]}: name the subject"))
         match = INCLUDE.match(line)
         if not match:
             continue

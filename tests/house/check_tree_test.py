@@ -49,6 +49,16 @@ class CheckTreeTest(unittest.TestCase):
                     self.expect_one(f"{folder}/a.cc", f"#include {name}\n",
                                     f"{folder}/ must not include {target}/")
 
+    def test_comments_that_name_no_subject_are_found(self):
+        for comment in ("// What a path holds.", "// Waits. Whoever comes next is served.",
+                        "int a;  // Who asked."):
+            for folder in ("readers", "python"):
+                self.expect_one(f"{folder}/a.cc", comment + "\n", "name the subject")
+        self.assertEqual([], self.found(files={
+            "readers/a.cc": "// Who has which rank?\n// A path and what it holds.\n",
+            "tests/a.cc": "// What a path holds.\n",
+        }))
+
     def test_libraries_that_print_or_end_the_process_are_found(self):
         for call in ('std::printf("a");', 'fprintf(stderr, "a");', "std::cerr << 1;", "::_exit(1);",
                      "abort();", "if (a) std::exit(1);", 'perror("a");'):
