@@ -1,7 +1,9 @@
 #ifndef MILLRACE_COLLECTIVES_MESSAGES_TRANSPORT_COMMUNICATOR_H_
 #define MILLRACE_COLLECTIVES_MESSAGES_TRANSPORT_COMMUNICATOR_H_
 
+#include <chrono>
 #include <cstddef>
+#include <functional>
 #include <memory>
 
 #include "collectives/communicator.h"
@@ -9,7 +11,7 @@
 
 namespace millrace::collectives {
 
-// The same on every rank. Performance only: results are the same for every value.
+// The limits are the same on every rank. Performance only: results are the same for every value.
 struct TransportOptions {
   // The largest message of a collective call. Large data is sent in pieces; one is on its way while
   // the one before it is reduced.
@@ -20,6 +22,8 @@ struct TransportOptions {
   // If all ranks' data together takes at most this, every rank gets all of it in log2(ranks) steps,
   // instead of a share.
   size_t gather_bytes = 64 << 10;
+  // The clock of timeouts; tests put one of their own in its place.
+  std::function<std::chrono::steady_clock::time_point()> clock = &std::chrono::steady_clock::now;
 };
 
 // All calls of a communicator over messages, blocking and begun. On failures (a peer that is gone,

@@ -306,12 +306,12 @@ nanoseconds TransportGroup::LeastPatience() const {
 void TransportGroup::CallTheRoll(std::string text, nanoseconds patience) {
   if (roll_call_.has_value()) return;
   alarms_->Raise(absl::DeadlineExceededError(text));
-  roll_call_ = RollCall{std::move(text), Clock::now() + patience};
+  roll_call_ = RollCall{std::move(text), options_.clock() + patience};
 }
 
 void TransportGroup::CheckRollCall() {
   if (!roll_call_.has_value()) return;
-  const bool late = Clock::now() >= roll_call_->end;
+  const bool late = options_.clock() >= roll_call_->end;
   HearAll();  // ranks that have answered by now are not missing
   if (broken_.ok() && (late || alarms_->Silent().empty())) Fail(RollCallOutcome());
 }
@@ -323,7 +323,7 @@ absl::Status TransportGroup::RollCallOutcome() const {
 
 void TransportGroup::CheckTime(const Operation& operation, nanoseconds timeout) {
   if (operation.ended() || timeout <= nanoseconds(0)) return;
-  if (Clock::now() - *operation.waited_since_ < timeout) return;
+  if (options_.clock() - *operation.waited_since_ < timeout) return;
   const std::string text = TimeoutText(transport_->rank(), operation.name(), timeout);
   if (!operation.point_to_point()) {
     const nanoseconds least = LeastPatience();
@@ -341,7 +341,7 @@ void TransportGroup::CheckWatch(const Operation& operation, const WaitLimits& li
 }
 
 bool TransportGroup::Step(Operation& operation, const WaitLimits& limits) {
-  if (!operation.waited_since_.has_value()) operation.waited_since_ = Clock::now();
+  if (!operation.waited_since_.has_value()) operation.waited_since_ = options_.clock();
   if (ProgressFamily()) return true;
   CheckWatch(operation, limits);
   CheckTime(operation, limits.timeout);

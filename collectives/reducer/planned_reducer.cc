@@ -60,7 +60,7 @@ PlannedReducer::PlannedReducer(std::vector<GradientSpec> gradients, BucketPlan p
 
 std::unique_ptr<ReductionEngine> PlannedReducer::MakeEngine(std::chrono::nanoseconds timeout) {
   ReductionEngine::Waiting waiting = {timeout, [this] { return Stopped(); },
-                                      [this] { return GoesOnForOthers(); }};
+                                      [this] { return GoesOnForOthers(); }, options_.clock};
   if (device_ != nullptr) {
     return std::make_unique<StreamEngine>(plan_, options_, std::move(waiting), *device_,
                                           memory_.get());

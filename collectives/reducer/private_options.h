@@ -1,9 +1,11 @@
 #ifndef MILLRACE_COLLECTIVES_REDUCER_PRIVATE_OPTIONS_H_
 #define MILLRACE_COLLECTIVES_REDUCER_PRIVATE_OPTIONS_H_
 
+#include <chrono>
 #include <cstdint>
 
 #include "collectives/gradient_reducer.h"
+#include "collectives/host/flag.h"
 
 namespace millrace::collectives {
 
@@ -18,6 +20,8 @@ struct PrivateReducerOptions : ReducerOptions {
   // The number of this rank's host: ranks with the same number count as one host. -1: ranks that
   // share memory do. Tests alone set it.
   int host = -1;
+  // The clock of waits for ranks of the host. Tests alone set it.
+  ClockFunction clock = &std::chrono::steady_clock::now;
 };
 
 }  // namespace millrace::collectives

@@ -9,6 +9,7 @@
 #include "tests/collectives/group_conformance.h"
 #include "tests/collectives/messages/memory_transport.h"
 #include "tests/collectives/reducer/reducer_conformance.h"
+#include "tests/collectives/turn_clock.h"
 #include "tests/messages.h"
 
 namespace millrace::collectives {
@@ -54,12 +55,14 @@ INSTANTIATE_TEST_SUITE_P(Memory, ReducerConformance, testing::Values(Memory(3), 
                          BackendInstanceName);
 
 // Runs `body` on `size` ranks of `network`; returns each rank's own status.
-std::vector<absl::Status> Outcomes(MemoryNetwork& network, int size, const RankBody& body) {
+std::vector<absl::Status> Outcomes(MemoryNetwork& network, int size, const RankBody& body,
+                                   const TransportOptions& options = {}) {
   std::vector<absl::Status> outcomes(size);
-  const absl::Status run = RunMemoryRanks(network, size, [&](Communicator& comm) {
+  const auto keep = [&](Communicator& comm) {
     outcomes[comm.rank()] = body(comm);
     return absl::OkStatus();
-  });
+  };
+  const absl::Status run = RunMemoryRanks(network, size, keep, options);
   EXPECT_TRUE(run.ok()) << run;
   return outcomes;
 }
@@ -146,18 +149,33 @@ TEST(Transport, WhatALeaverHadSentIsReceived) {
   for (const absl::Status& outcome : outcomes) EXPECT_TRUE(outcome.ok()) << outcome;
 }
 
+// The rank that a thread is, to a TurnClock.
+thread_local int turning_rank = 0;
+
+// The same with a timeout of 500 ms by the clock of the first `num_present` ranks: those that wait.
+std::vector<absl::Status> TimedOutcomes(MemoryNetwork& network, int size, int num_present,
+                                        const RankBody& body) {
+  TurnClock clock(num_present, std::chrono::milliseconds(10));
+  TransportOptions options;
+  options.clock = [&clock] { return clock.Ask(turning_rank); };
+  const auto timed = [&](Communicator& comm) {
+    turning_rank = comm.rank();
+    comm.set_timeout(std::chrono::milliseconds(500));
+    const absl::Status outcome = body(comm);
+    if (comm.rank() < num_present) clock.Leave(comm.rank());
+    return outcome;
+  };
+  return Outcomes(network, size, timed, options);
+}
+
 TEST(Transport, LostMessagesEndWithTheTimeout) {
   const auto network = MemoryNetwork::Make(3);
-  const auto outcomes = Outcomes(*network, 3, [&](Communicator& comm) {
-    MILLRACE_RETURN_IF_ERROR(comm.Barrier());  // all are there, so that only rank 1 is missed
-    if (comm.rank() == 1) network->Drop(1);
-    comm.set_timeout(std::chrono::milliseconds(500));
-    return SumOfMany(comm);
-  });
+  network->Drop(1);
+  const auto outcomes = TimedOutcomes(*network, 3, 3, SumOfMany);
   for (const absl::Status& outcome : outcomes) {
     EXPECT_TRUE(absl::IsDeadlineExceeded(outcome)) << outcome;
   }
-  EXPECT_THAT(Text(outcomes[0]), HasSubstr("rank 1 did not come"));
+  EXPECT_THAT(Text(outcomes[0]), HasSubstr("; rank 1 did not come"));
   EXPECT_THAT(Text(outcomes[0]), HasSubstr("AllReduce has not ended within 500 ms"));
 }
 
@@ -329,12 +347,11 @@ TEST(Transport, TheRollCallOfManyRanksNamesOnlyWhoDidNotCome) {
   constexpr int kSize = 32;
   const auto network = MemoryNetwork::Make(kSize);
   std::atomic<int> gave_up = 0;
-  const auto outcomes = Outcomes(*network, kSize, [&](Communicator& comm) {
+  const auto outcomes = TimedOutcomes(*network, kSize, kSize - 1, [&](Communicator& comm) {
     if (comm.rank() == kSize - 1) {
       for (int given = 0; given < kSize - 1; given = gave_up.load()) gave_up.wait(given);
       return absl::OkStatus();
     }
-    comm.set_timeout(std::chrono::milliseconds(1000));
     const absl::Status outcome = comm.Barrier();
     gave_up.fetch_add(1);
     gave_up.notify_all();

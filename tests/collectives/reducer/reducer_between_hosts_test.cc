@@ -12,6 +12,7 @@
 #include "collectives/reducer/make_reducer.h"
 #include "gmock/gmock.h"
 #include "tests/collectives/await_until.h"
+#include "tests/collectives/leaping_clock.h"
 #include "tests/collectives/lost_while.h"
 #include "tests/collectives/messages/memory_transport.h"
 #include "tests/collectives/reducer/awaited_bucket.h"
@@ -115,20 +116,27 @@ TEST(ReducerBetweenHosts, TheRankOfAnotherHostThatIsAwaitedIsSaid) {
 // Whoever reduces: a thread waits with a timeout of its own.
 TEST(ReducerBetweenHosts, TheTimeoutNamesTheBucketAndTheRankOfAnotherHost) {
   for (const ProgressPolicy policy : {ProgressPolicy::kInline, ProgressPolicy::kThread}) {
+    std::atomic<bool> made = false;
     std::atomic<bool> told = false;
-    const absl::Status status =
-        RunMemoryRanks(*MemoryNetwork::Make(2), 2, [&](Communicator& comm) -> absl::Status {
-          // For Make too, in which a loaded machine may let a rank wait for a core.
-          comm.set_timeout(std::chrono::seconds(3));
+    LeapingClock clock;
+    TransportOptions timed;
+    timed.clock = [&clock] { return clock.Now(); };
+    const absl::Status status = RunMemoryRanks(
+        *MemoryNetwork::Make(2), 2,
+        [&](Communicator& comm) -> absl::Status {
+          comm.set_timeout(std::chrono::minutes(1));
           PrivateReducerOptions options;
           options.policy = policy;
           options.host = comm.rank();
           const auto reducer = MakePlanned(comm, {{"g", {10}}}, options);
           if (comm.rank() == 1) {
             MILLRACE_RETURN_IF_ERROR(reducer.status());
+            made = true;
             return AwaitUntil([&told] { return told.load(); });
           }
           absl::Status outcome = reducer.status();
+          if (outcome.ok()) outcome = AwaitUntil([&made] { return made.load(); });
+          clock.Start();
           if (outcome.ok()) outcome = MarkAll(**reducer, 1);
           if (outcome.ok()) outcome = (*reducer)->Finish();
           told = true;
@@ -136,7 +144,8 @@ TEST(ReducerBetweenHosts, TheTimeoutNamesTheBucketAndTheRankOfAnotherHost) {
                              absl::StrContains(outcome.message(), "rank 1 did not come");
           return absl::IsDeadlineExceeded(outcome) && names ? absl::OkStatus()
                                                             : Fail(outcome.ToString());
-        });
+        },
+        timed);
     EXPECT_TRUE(status.ok()) << status;
   }
 }

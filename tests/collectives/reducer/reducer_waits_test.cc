@@ -14,6 +14,7 @@
 #include "collectives/reducer/make_reducer.h"
 #include "gtest/gtest.h"
 #include "tests/collectives/await_until.h"
+#include "tests/collectives/leaping_clock.h"
 #include "tests/collectives/reducer/reducer_steps.h"
 
 namespace millrace::collectives {
@@ -203,9 +204,12 @@ TEST(GradientReducer, ARankThatLeavesEndsTheOthersWaits) {
 TEST(GradientReducer, TheTimeoutNamesTheRankThatIsAwaited) {
   std::atomic<bool> seen = false;
   const absl::Status status = RunRanks(2, [&seen](Communicator& comm) -> absl::Status {
-    // For Make too, in which a loaded machine may let a rank wait for a core.
-    comm.set_timeout(std::chrono::milliseconds(1000));
-    MILLRACE_ASSIGN_OR_RETURN(const auto reducer, GradientReducer::Make(comm, {{"g", {10}}}));
+    comm.set_timeout(std::chrono::minutes(1));  // of the wait, by a clock that leaps
+    LeapingClock clock;
+    PrivateReducerOptions options;
+    options.clock = [&clock] { return clock.Now(); };
+    MILLRACE_ASSIGN_OR_RETURN(const auto reducer, MakePlanned(comm, {{"g", {10}}}, options));
+    clock.Start();
     if (comm.rank() == 1) {
       MILLRACE_RETURN_IF_ERROR(AwaitUntil([&] { return seen.load(); }));
       return absl::OkStatus();

@@ -9,11 +9,11 @@
 #include <thread>
 
 #include "absl/strings/str_cat.h"
-#include "base/mutex.h"
 #include "base/status.h"
 #include "collectives/factory.h"
 #include "collectives/watch/watchdog.h"
 #include "gtest/gtest.h"
+#include "tests/collectives/turn_clock.h"
 #include "tests/messages.h"
 
 namespace millrace::collectives {
@@ -25,54 +25,26 @@ absl::Status Fail(const std::string& text) { return absl::InternalError(text); }
 
 constexpr int kRanks = 4;
 
-// Time that goes by turns: a tenth of a second when the watchdogs of all ranks have asked since the
-// turn before. So a rank that gets no core holds the time up, and does not look as if it had
-// stopped.
-class TurnClock {
+// The clock of all ranks' watchdogs. Only the watching thread of a rank makes time pass: if the
+// asking of its other thread counted too, it could be silent for turns while the clock goes on.
+class WatchClock : public TurnClock {
  public:
-  // Only the watching thread of a rank makes time pass: if the asking of its other thread counted
-  // too, it could be silent for turns while the clock goes on.
-  Deadline Ask(int rank, bool watches) {
-    const MutexLock lock(mu_);
-    (watches ? asked_ : waits_)[rank] = true;
-    EndTurn();
-    return Deadline() + milliseconds(100) * turns_;
-  }
-  int64_t turns() {
-    const MutexLock lock(mu_);
-    return turns_;
+  WatchClock() : TurnClock(kRanks, milliseconds(100)) {}
+
+  Time AskedBy(int rank, bool watches) {
+    if (watches) return Ask(rank);
+    waits_[rank] = true;
+    return Look();
   }
   // True if the caller of the rank's watchdog has asked for the time, as one that waits does.
-  bool Waits(int rank) {
-    const MutexLock lock(mu_);
-    return waits_[rank];
-  }
-  // The rank has no watchdog any more. Without this a test that fails on one rank would stop the
-  // time of the others.
-  void Leave(int rank) {
-    const MutexLock lock(mu_);
-    left_[rank] = true;
-    EndTurn();
-  }
+  bool Waits(int rank) const { return waits_[rank]; }
 
  private:
-  void EndTurn() MILLRACE_REQUIRES(mu_) {
-    for (int rank = 0; rank < kRanks; ++rank) {
-      if (!asked_[rank] && !left_[rank]) return;
-    }
-    ++turns_;
-    asked_.fill(false);
-  }
-
-  Mutex mu_;
-  int64_t turns_ MILLRACE_GUARDED_BY(mu_) = 0;
-  std::array<bool, kRanks> asked_ MILLRACE_GUARDED_BY(mu_) = {};  // in this turn, to watch
-  std::array<bool, kRanks> waits_ MILLRACE_GUARDED_BY(mu_) = {};
-  std::array<bool, kRanks> left_ MILLRACE_GUARDED_BY(mu_) = {};
+  std::array<std::atomic<bool>, kRanks> waits_ = {};
 };
 
 // Thread ranks; `per_host` of them are taken for one host.
-absl::StatusOr<std::unique_ptr<Watchdog>> Make(Communicator& job, int per_host, TurnClock& clock,
+absl::StatusOr<std::unique_ptr<Watchdog>> Make(Communicator& job, int per_host, WatchClock& clock,
                                                const WatchdogOptions& options) {
   MILLRACE_ASSIGN_OR_RETURN(const auto host, job.Split(job.rank() / per_host, job.rank()));
   WatchdogPace pace;
@@ -81,7 +53,7 @@ absl::StatusOr<std::unique_ptr<Watchdog>> Make(Communicator& job, int per_host, 
   const auto leave = [&clock, rank = job.rank()](void*) { clock.Leave(rank); };
   pace.clock = [&clock, rank = job.rank(), caller = std::this_thread::get_id(),
                 watchdog = std::shared_ptr<void>(nullptr, leave)] {
-    return clock.Ask(rank, std::this_thread::get_id() != caller);
+    return clock.AskedBy(rank, std::this_thread::get_id() != caller);
   };
   return MakeWatchdog(job, *host, options, pace);
 }
@@ -113,7 +85,7 @@ std::string HostsName(const testing::TestParamInfo<int>& info) {
 }
 
 TEST_P(WatchdogTest, RanksThatWorkAndLeaveAreHealthy) {
-  TurnClock clock;
+  WatchClock clock;
   const absl::Status status = RunRanks(kRanks, [&](Communicator& job) -> absl::Status {
     MILLRACE_ASSIGN_OR_RETURN(const auto watchdog,
                               Make(job, GetParam(), clock, Quick(milliseconds(0))));
@@ -132,7 +104,7 @@ TEST_P(WatchdogTest, RanksThatWorkAndLeaveAreHealthy) {
 
 TEST_P(WatchdogTest, ASlowRankIsNamedWithItsPlaceAndIsNotLost) {
   std::atomic<int> by = 0;  // a bit of each rank that named it, perhaps more than once
-  TurnClock clock;
+  WatchClock clock;
   const absl::Status status = RunRanks(kRanks, [&](Communicator& job) -> absl::Status {
     WatchdogOptions options = Quick(milliseconds(0));
     options.on_stall = [&by, own = 1 << job.rank()](const Stall& stall) {
@@ -154,7 +126,7 @@ TEST_P(WatchdogTest, ASlowRankIsNamedWithItsPlaceAndIsNotLost) {
 }
 
 TEST_P(WatchdogTest, ARankThatNeverComesOnIsGivenUpByAll) {
-  TurnClock clock;
+  WatchClock clock;
   const absl::Status status = RunRanks(kRanks, [&](Communicator& job) -> absl::Status {
     MILLRACE_ASSIGN_OR_RETURN(const auto watchdog,
                               Make(job, GetParam(), clock, Quick(milliseconds(9000))));
@@ -180,7 +152,7 @@ TEST_P(WatchdogTest, ARankThatNeverComesOnIsGivenUpByAll) {
 // come before rank 1 has shown itself, for which a loaded machine may take longer than it waits.
 TEST_P(WatchdogTest, TheLowestThatKnowsOfALossActsForAllAndNoneThatIsStuck) {
   std::atomic<int> elected = 0;
-  TurnClock clock;
+  WatchClock clock;
   const absl::Status status = RunRanks(kRanks, [&](Communicator& job) -> absl::Status {
     MILLRACE_ASSIGN_OR_RETURN(const auto watchdog,
                               Make(job, GetParam(), clock, Quick(milliseconds(0))));
