@@ -10,7 +10,8 @@ import sys
 import unittest
 
 from cli_testutil import TIMEOUT
-from ranks_testutil import ENDED, NO_STALLS, PEER_LOST, Rank, RanksTestCase, free_port
+from ranks_testutil import (ENDED, GIVES_UP, NO_STALLS, PEER_LOST, Rank, RanksTestCase,
+                             free_port)
 
 NAMES = (f"mra{os.getpid()}", f"mrb{os.getpid()}")
 ADDRESSES = ("10.213.77.1", "10.213.77.2")
@@ -183,8 +184,8 @@ class HostsTest(RanksTestCase):
         self.check_lost(survivors, 2, f"({CUT_OFF}|{ENDED})")
 
     def test_a_cut_link_ends_both_hosts(self):
-        job, _ = self.job("cut")
-        ranks = self.start(job, 4, "--stall-report-ms", "1000", "--stall-abort-ms", "5000")
+        job, _ = self.job("cut", epochs=1000)  # until it is cut
+        ranks = self.start(job, 4, *GIVES_UP)
         ranks[0].await_line(r"^step 5/")
         run("ip", "-n", NAMES[1], "link", "set", f"v{NAMES[1]}", "down")
         try:

@@ -18,6 +18,10 @@ sys.path.insert(0, str(SOURCE / "tests"))
 from free_port import free_port  # noqa: E402
 
 PEER_LOST = 76
+ENDED_BY_A_SIGNAL = 75
+
+# For jobs that give a rank up: longer than a loaded machine keeps one that runs from a core.
+GIVES_UP = ("--stall-report-ms", "1000", "--stall-abort-ms", "20000")
 
 # For jobs whose ranks are killed: it is the end of the process that the others see, not that it
 # stays away.
@@ -55,6 +59,10 @@ class Rank:
                 raise AssertionError(f"no line {pattern!r} in:\n{self.output()}")
             with self.changed:
                 self.changed.wait(0.2)
+
+    def steps(self):
+        """The last step whose line has come."""
+        return int(re.findall(r"^step (\d+)/", self.output(), re.M)[-1])
 
     def end(self):
         """The exit code; kills what does not end."""
