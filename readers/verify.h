@@ -17,7 +17,8 @@
 
 namespace millrace::readers {
 
-// Called now and then with file bytes done and in all. A compressed file counts when it is done.
+// Called now and then with file bytes done and in all, by any thread, one at a time. A compressed
+// file counts when it is done.
 using ScanProgress = std::function<void(int64_t done_bytes, int64_t total_bytes)>;
 
 // A damaged place of a file.
@@ -34,6 +35,9 @@ struct VerifyOptions {
   // nullopt: each file's name tells (ContainerOfName), and a folder holds images by class.
   std::optional<ContainerOptions> container = {};
   size_t max_places = 1000;  // places kept in the report; all are counted
+
+  // performance only: results are the same for every value
+  int threads = 0;  // threads that read a file each; 0: one for each usable core
 };
 
 struct VerifyReport {
@@ -49,10 +53,10 @@ struct VerifyReport {
   bool ok() const { return num_damaged == 0 && unreadable.empty(); }
 };
 
-// Reads every byte of the files and collects what is wrong. After damage it goes on with the next
-// good record (TfRecordReaderOptions::resync; damage/parts.h for other containers), after a file
-// that cannot be read, which is no damage, with the next file. It also counts the cells of rows of
-// CSV, and reads the headers of images in a folder.
+// Reads every byte of the files, several at a time, and collects what is wrong. After damage it
+// goes on with the next good record (TfRecordReaderOptions::resync; damage/parts.h for other
+// containers), after a file that cannot be read, which is no damage, with the next file. It also
+// counts the cells of rows of CSV, and reads the headers of images in a folder.
 //   value             the report, damage or not
 //   INVALID_ARGUMENT  no files
 absl::StatusOr<VerifyReport> Verify(std::span<const std::string> files,

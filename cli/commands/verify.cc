@@ -150,6 +150,10 @@ void AddVerify(Command parent) {
   command.AddSwitch("--examples", flags->options.check_examples,
                     "Each payload must also be a valid tf.train.Example");
   command
+      .Add("--threads", flags->options.threads,
+           "Threads that read a file each (default: all usable cores)")
+      .Whole(1, 4096);
+  command
       .Add("--max-places", flags->options.max_places,
            "Number of damaged places to list; all are counted")
       .Whole(0)

@@ -36,7 +36,7 @@ std::string WhyUnreadable(const ScanFacts& facts) {
 class ShardInspection {
  public:
   ShardInspection(const std::string& file, const InspectOptions& options,
-                  internal::ScanMeter& meter, SameColumns& columns,
+                  internal::FileMeter& meter, SameColumns& columns,
                   internal::FeatureTable& features)
       : options_(options),
         meter_(meter),
@@ -52,7 +52,7 @@ class ShardInspection {
         .on_columns = [&](const auto& names) { return TakeColumns(names); },
         .on_record = [&](const ScannedRecord& record) { return Take(record.payload); },
         .on_damage = [&](const absl::Status& status) { return TakeDamage(status); },
-        .advanced = [&](uint64_t bytes) { meter_.InFile(bytes); }};
+        .advanced = [&](uint64_t bytes) { meter_.Advance(bytes); }};
     const ScanFacts facts = Scan(shard_.file,
                                  {.compression = options_.compression,
                                   .max_record_bytes = options_.max_record_bytes,
@@ -107,7 +107,7 @@ class ShardInspection {
   }
 
   const InspectOptions& options_;
-  internal::ScanMeter& meter_;
+  internal::FileMeter& meter_;
   SameColumns& columns_;
   internal::FeatureTable& features_;
   const ScanKind kind_;
@@ -136,8 +136,9 @@ absl::StatusOr<InspectReport> Inspect(std::span<const std::string> files,
   internal::ScanMeter meter(files, progress);
   SameColumns columns;
   for (size_t i = 0; i < files.size(); ++i) {
-    report.shards.push_back(ShardInspection(files[i], options, meter, columns, features).Run());
-    meter.FinishFile(i);
+    internal::FileMeter in_file(meter, i);
+    report.shards.push_back(ShardInspection(files[i], options, in_file, columns, features).Run());
+    in_file.Finish();
     Accumulate(report.shards.back(), &report.total);
     if (!report.shards.back().unreadable.empty()) ++report.num_unreadable;
   }

@@ -21,17 +21,18 @@ ScanMeter::ScanMeter(std::span<const std::string> files, const ScanProgress& pro
   }
 }
 
-void ScanMeter::InFile(uint64_t bytes) {
-  const int64_t done = before_ + static_cast<int64_t>(bytes);
-  if (!progress_ || done - reported_ < kReportEveryBytes) return;
-  reported_ = std::min(done, total_);
-  progress_(reported_, total_);
+void ScanMeter::Add(int64_t bytes) {
+  if (!progress_) return;
+  const MutexLock lock(mu_);
+  done_ += bytes;
+  progress_(done_, total_);
 }
 
-void ScanMeter::FinishFile(size_t file) {
-  before_ += sizes_[file];
-  reported_ = before_;
-  if (progress_) progress_(reported_, total_);
+void FileMeter::Advance(uint64_t bytes) {
+  const int64_t done = std::min(static_cast<int64_t>(bytes), size_);
+  if (done - told_ < kReportEveryBytes) return;
+  meter_.Add(done - told_);
+  told_ = done;
 }
 
 DamagedPlace ToDamagedPlace(const absl::Status& status, const std::string& path) {

@@ -1,7 +1,15 @@
 #include "readers/verify.h"
 
+#include <algorithm>
+#include <iterator>
+#include <optional>
+#include <utility>
+
+#include "base/host.h"
+#include "base/mutex.h"
 #include "base/status.h"
 #include "readers/example/parser.h"
+#include "readers/parallel/parallel.h"
 #include "readers/scan.h"
 #include "readers/tools/meter.h"
 
@@ -23,89 +31,139 @@ absl::Status CheckExample(const ScannedRecord& record) {
   return BadRecord(record, "not a tf.train.Example: " + error.ToString());
 }
 
-// One file after the other, into a report.
-class Verifier {
- public:
-  Verifier(const VerifyOptions& options, internal::ScanMeter& meter, VerifyReport& report)
-      : options_(options), meter_(meter), report_(report) {}
+using Columns = absl::StatusOr<std::vector<std::string>>;
 
-  void File(const std::string& file) {
-    const uint64_t damaged_before = report_.num_damaged;
-    const ScanKind kind = KindOf(file, options_.container);
+void AddDamage(const absl::Status& status, const std::string& file, const VerifyOptions& options,
+               VerifyReport& report) {
+  ++report.num_damaged;
+  if (report.places.size() >= options.max_places) return;
+  report.places.push_back(internal::ToDamagedPlace(status, file));
+}
+
+// One file.
+class FileVerifier {
+ public:
+  struct Result {
+    VerifyReport report;             // of this file alone
+    std::optional<Columns> columns;  // what its first row says, if it is a row of names
+  };
+
+  // All outlive it.
+  FileVerifier(const std::string& file, const VerifyOptions& options, internal::FileMeter& meter)
+      : file_(file), options_(options), meter_(meter) {}
+
+  Result Run() && {
+    const ScanKind kind = KindOf(file_, options_.container);
     const bool holds_examples = !kind.is_folder && kind.container.kind == ContainerKind::kTfRecord;
     checks_examples_ = options_.check_examples && holds_examples;
-    no_names_ = absl::OkStatus();
     const ScanVisitor visitor = {.on_columns =
-                                     [&](const auto& names) {
-                                       TakeColumns(names, file);
+                                     [&](const Columns& names) {
+                                       result_.columns = names;
                                        return absl::OkStatus();
                                      },
                                  .on_record =
                                      [&](const ScannedRecord& record) {
-                                       Take(record, file);
+                                       Take(record);
                                        return true;
                                      },
                                  .on_damage =
                                      [&](const absl::Status& status) {
-                                       Damage(status, file);
+                                       Damage(status);
                                        return true;
                                      },
-                                 .advanced = [&](uint64_t bytes) { meter_.InFile(bytes); }};
-    const ScanFacts facts = Scan(file,
-                                 {.compression = options_.compression,
-                                  .max_record_bytes = options_.max_record_bytes,
-                                  .container = options_.container},
-                                 visitor);
-    Unreadable(facts, file);
+                                 .advanced = [&](uint64_t bytes) { meter_.Advance(bytes); }};
+    TakeFacts(Scan(file_,
+                   {.compression = options_.compression,
+                    .max_record_bytes = options_.max_record_bytes,
+                    .container = options_.container},
+                   visitor));
+    return std::move(result_);
+  }
+
+ private:
+  void Take(const ScannedRecord& record) {
+    const absl::Status status = checks_examples_ ? CheckExample(record) : absl::OkStatus();
+    if (!status.ok()) return Damage(status);
+    ++report().num_records;
+    report().payload_bytes += record.payload.size();
+  }
+
+  // An error of the file, and not of the bytes that were read, is no damage.
+  void TakeFacts(const ScanFacts& facts) {
+    if (absl::IsDataLoss(facts.unreadable)) {
+      Damage(facts.unreadable);
+    } else if (!facts.unreadable.ok()) {
+      report().unreadable.push_back({file_, std::string(facts.unreadable.message())});
+    }
+    report().unreadable.insert(report().unreadable.end(), facts.unreadable_images.begin(),
+                               facts.unreadable_images.end());
+    report().notes = facts.notes;
     // A row of names that is damaged is told by the walk.
-    if (!no_names_.ok() && report_.num_damaged == damaged_before) Damage(no_names_, file);
-    report_.notes.insert(report_.notes.end(), facts.notes.begin(), facts.notes.end());
+    const bool names_fail = result_.columns.has_value() && !result_.columns->ok();
+    if (names_fail && report().num_damaged == 0) Damage(result_.columns->status());
+  }
+
+  void Damage(const absl::Status& status) { AddDamage(status, file_, options_, report()); }
+  VerifyReport& report() { return result_.report; }
+
+  const std::string& file_;
+  const VerifyOptions& options_;
+  internal::FileMeter& meter_;
+  bool checks_examples_ = false;
+  Result result_;
+};
+
+// Joins the results of files, which come in any order, in the order of the files. Thread-safe.
+class Joiner {
+ public:
+  Joiner(std::span<const std::string> files, const VerifyOptions& options)
+      : files_(files), options_(options), results_(files.size()) {}
+
+  void Add(size_t file, FileVerifier::Result result) {
+    const MutexLock lock(mu_);
+    results_[file] = std::move(result);
+    for (; next_ < files_.size() && results_[next_].has_value(); ++next_) {
+      Join(files_[next_], *results_[next_]);
+      results_[next_].reset();
+    }
+  }
+
+  VerifyReport Take() {
+    const MutexLock lock(mu_);
+    return std::move(report_);
+  }
+
+ private:
+  void Join(const std::string& file, FileVerifier::Result& result) MILLRACE_REQUIRES(mu_) {
+    VerifyReport& added = result.report;
+    const uint64_t damaged_before = report_.num_damaged;
+    CheckColumns(file, result.columns);
+    for (DamagedPlace& place : added.places) {
+      if (report_.places.size() < options_.max_places) report_.places.push_back(std::move(place));
+    }
+    report_.num_damaged += added.num_damaged;
+    report_.num_records += added.num_records;
+    report_.payload_bytes += added.payload_bytes;
+    std::ranges::move(added.unreadable, std::back_inserter(report_.unreadable));
+    std::ranges::move(added.notes, std::back_inserter(report_.notes));
     ++report_.num_files;
     if (report_.num_damaged > damaged_before) ++report_.num_damaged_files;
   }
 
- private:
-  void TakeColumns(const absl::StatusOr<std::vector<std::string>>& names, const std::string& file) {
-    no_names_ = names.status();
-    const absl::Status columns = columns_.Check(file, names);
-    if (names.ok() && !columns.ok()) Damage(columns, file);
+  void CheckColumns(const std::string& file, const std::optional<Columns>& names)
+      MILLRACE_REQUIRES(mu_) {
+    if (!names.has_value() || !names->ok()) return;
+    const absl::Status alike = columns_.Check(file, *names);
+    if (!alike.ok()) AddDamage(alike, file, options_, report_);
   }
 
-  void Take(const ScannedRecord& record, const std::string& file) {
-    const absl::Status status = Check(record);
-    if (!status.ok()) return Damage(status, file);
-    ++report_.num_records;
-    report_.payload_bytes += record.payload.size();
-  }
-
-  absl::Status Check(const ScannedRecord& record) {
-    return checks_examples_ ? CheckExample(record) : absl::OkStatus();
-  }
-
-  // An error of the file, and not of the bytes that were read, is no damage.
-  void Unreadable(const ScanFacts& facts, const std::string& file) {
-    if (absl::IsDataLoss(facts.unreadable)) {
-      Damage(facts.unreadable, file);
-    } else if (!facts.unreadable.ok()) {
-      report_.unreadable.push_back({file, std::string(facts.unreadable.message())});
-    }
-    report_.unreadable.insert(report_.unreadable.end(), facts.unreadable_images.begin(),
-                              facts.unreadable_images.end());
-  }
-
-  void Damage(const absl::Status& status, const std::string& file) {
-    ++report_.num_damaged;
-    if (report_.places.size() >= options_.max_places) return;
-    report_.places.push_back(internal::ToDamagedPlace(status, file));
-  }
-
+  const std::span<const std::string> files_;
   const VerifyOptions& options_;
-  internal::ScanMeter& meter_;
-  VerifyReport& report_;
-  SameColumns columns_;
-  // Of the file that is read.
-  bool checks_examples_ = false;
-  absl::Status no_names_;  // why its row of names tells none
+  Mutex mu_;
+  std::vector<std::optional<FileVerifier::Result>> results_ MILLRACE_GUARDED_BY(mu_);
+  size_t next_ MILLRACE_GUARDED_BY(mu_) = 0;  // the first file that is not in the report
+  SameColumns columns_ MILLRACE_GUARDED_BY(mu_);
+  VerifyReport report_ MILLRACE_GUARDED_BY(mu_);
 };
 
 }  // namespace
@@ -113,14 +171,16 @@ class Verifier {
 absl::StatusOr<VerifyReport> Verify(std::span<const std::string> files,
                                     const VerifyOptions& options, const ScanProgress& progress) {
   if (files.empty()) return absl::InvalidArgumentError("verify: no files");
-  VerifyReport report;
   internal::ScanMeter meter(files, progress);
-  Verifier verifier(options, meter, report);
-  for (size_t i = 0; i < files.size(); ++i) {
-    verifier.File(files[i]);
-    meter.FinishFile(i);
-  }
-  return report;
+  Joiner joiner(files, options);
+  const int threads = options.threads > 0 ? options.threads : ReadCores().usable;
+  MILLRACE_RETURN_IF_ERROR(ParallelFor(files.size(), threads, [&](size_t i, size_t) {
+    internal::FileMeter in_file(meter, i);
+    joiner.Add(i, FileVerifier(files[i], options, in_file).Run());
+    in_file.Finish();
+    return absl::OkStatus();
+  }));
+  return joiner.Take();
 }
 
 }  // namespace millrace::readers

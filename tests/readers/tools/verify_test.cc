@@ -7,6 +7,7 @@
 #include <fstream>
 #include <iterator>
 
+#include "absl/strings/str_cat.h"
 #include "readers/example_builder.h"
 #include "readers/record_writer.h"
 #include "tests/messages.h"
@@ -171,6 +172,44 @@ TEST_F(VerifyTest, RowsOfNamesAreComparedAndMissed) {
     ASSERT_EQ(report.num_damaged, 1u) << bytes;
     EXPECT_EQ(report.places[0].error.file, bad);
     EXPECT_MESSAGE(report.places[0].message);
+  }
+}
+
+// All that a report says.
+std::string TextOf(const VerifyReport& report) {
+  std::string text =
+      absl::StrCat(report.num_files, " ", report.num_damaged_files, " ", report.num_records, " ",
+                   report.payload_bytes, " ", report.num_damaged, "\n");
+  for (const DamagedPlace& place : report.places) {
+    absl::StrAppend(&text, place.error.ordinal, " ", place.error.offset, " ", place.message, "\n");
+  }
+  for (const UnreadableFile& file : report.unreadable) absl::StrAppend(&text, file.message, "\n");
+  for (const std::string& note : report.notes) absl::StrAppend(&text, note, "\n");
+  return text;
+}
+
+TEST_F(VerifyTest, ThreadsChangeNothingInTheReport) {
+  std::vector<std::string> shards = {folder_ / "page.txt", folder_ / "none"};
+  WriteFile(shards[0], "<!DOCTYPE html>\n<html></html>\n");
+  std::vector<std::string> tables;
+  for (size_t i = 0; i < 24; ++i) {
+    shards.push_back(Write(absl::StrCat("shard-", i), 24 - i));
+    if (i % 3 == 0) Flip(shards.back(), 116 * (i / 2) % (116 * (24 - i)));
+    tables.push_back(folder_ / absl::StrCat(i, ".csv"));
+    WriteFile(tables.back(), i % 5 == 4 ? "a,c\n1,2\n" : i % 7 == 6 ? "" : "b,a\n1,2\n3\n");
+  }
+  const ContainerOptions with_names = {.kind = ContainerKind::kCsv, .has_header = true};
+  for (const size_t places : {1000, 5}) {
+    VerifyOptions options = {.max_places = places, .threads = 1};
+    const std::string of_shards = TextOf(Check(shards, options));
+    options.container = with_names;
+    const std::string of_tables = TextOf(Check(tables, options));
+    for (options.threads = 2; options.threads < 9; options.threads += 3) {
+      EXPECT_EQ(TextOf(Check(tables, options)), of_tables);
+      VerifyOptions by_name = options;
+      by_name.container.reset();
+      EXPECT_EQ(TextOf(Check(shards, by_name)), of_shards);
+    }
   }
 }
 
