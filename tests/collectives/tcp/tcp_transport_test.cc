@@ -1,6 +1,8 @@
 // Ranks are threads with a mesh each; one is a process, to be killed.
 #include <poll.h>
 
+#include <algorithm>
+#include <cstring>
 #include <functional>
 #include <memory>
 #include <numeric>
@@ -37,8 +39,14 @@ RendezvousOptions Options(const std::string& address, int rank, int size) {
 }
 
 Bytes Pattern(size_t size, int seed) {
+  constexpr size_t kPeriod = 256;
   Bytes bytes(size);
-  for (size_t i = 0; i < size; ++i) bytes[i] = static_cast<std::byte>(i * 7 + seed);
+  for (size_t i = 0; i < std::min(size, kPeriod); ++i) {
+    bytes[i] = static_cast<std::byte>(i * 7 + seed);
+  }
+  for (size_t done = kPeriod; done < size; done *= 2) {
+    std::memcpy(bytes.data() + done, bytes.data(), std::min(done, size - done));
+  }
   return bytes;
 }
 
