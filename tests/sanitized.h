@@ -32,6 +32,23 @@ inline size_t SampleStride() {
   return all ? 1 : 19;
 }
 
+// True if a test takes not all combinations of its settings, but each setting at least once.
+inline bool TakesFewSettings() { return SampleStride() > 1; }
+
+// How many of `all` rounds a test takes whose threads meet in another way in each: with a sanitizer
+// a quarter.
+template <typename Number>
+Number RacingRounds(Number all) {
+  return TakesFewSettings() ? (all + 3) / 4 : all;
+}
+
+// The distance between the photographs that a test takes, which cost milliseconds each: five
+// without a sanitizer too, since they differ less from each other than drawn inputs do.
+inline size_t PhotographStride() {
+  static const bool all = std::getenv("MILLRACE_ALL_ROUNDS") != nullptr;
+  return all ? 1 : kSanitized ? 19 : 5;
+}
+
 // How many of `all` rounds of drawn input a test takes, at least one.
 template <typename Number>
 Number Rounds(Number all) {
@@ -42,9 +59,9 @@ Number Rounds(Number all) {
 // Of many inputs, those that a test takes that compares two ways to the same result, so
 // Rounds(all.size()) of them. Tests that look for mistakes in memory take all.
 template <typename Input>
-std::vector<Input> Sampled(std::vector<Input> all) {
+std::vector<Input> Sampled(std::vector<Input> all, size_t stride = SampleStride()) {
   std::vector<Input> taken;
-  for (size_t i = 0; i < all.size(); i += SampleStride()) taken.push_back(std::move(all[i]));
+  for (size_t i = 0; i < all.size(); i += stride) taken.push_back(std::move(all[i]));
   return taken;
 }
 

@@ -22,6 +22,7 @@
 #include "collectives/cuda/queue.h"
 #include "gtest/gtest.h"
 #include "tests/collectives/test_buffer.h"
+#include "tests/sanitized.h"
 
 namespace millrace::collectives {
 
@@ -33,7 +34,7 @@ struct QueueUnderTest {
 using Bytes = std::vector<std::byte>;
 
 inline constexpr DType kGradientTypes[] = {DType::kF32, DType::kF16, DType::kBF16};
-inline constexpr size_t kLargeCount = 1000003;
+inline constexpr size_t kLargeCount = kSanitized ? 100003 : 1000003;
 
 struct SumCase {
   DType in = DType::kF32;

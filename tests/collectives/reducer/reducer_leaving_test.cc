@@ -16,6 +16,7 @@
 #include "tests/collectives/await_until.h"
 #include "tests/collectives/reducer/reducer_steps.h"
 #include "tests/collectives/tcp/tcp_ranks.h"
+#include "tests/sanitized.h"
 
 namespace millrace::collectives {
 namespace {
@@ -258,7 +259,7 @@ TEST(ReducerLeaving, AtTheEndDisturbsNobody) {
       const absl::Status status =
           run(static_cast<int>(one.layout.size()), [&](Communicator& comm) -> absl::Status {
             const std::vector<size_t> order = {2, 0, 1};
-            for (int turn = 0; turn < 20; ++turn) {
+            for (int turn = 0; turn < RacingRounds(20); ++turn) {
               PrivateReducerOptions options = BucketEach();
               options.host = one.layout[comm.rank()];
               options.policy = one.policy;

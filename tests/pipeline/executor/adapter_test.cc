@@ -9,6 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "tests/sanitized.h"
+
 // The adapter against a model of a pipeline and its consumer, in simulated time.
 
 namespace millrace::pipeline {
@@ -244,7 +246,7 @@ TEST(AdapterTest, WorkDoneIsThatOfTheBestFixedSetting) {
         .think = [n = 0](int64_t) mutable { return ++n % 4 == 0 ? 180 * kMs : kMs; }}},
   };
   const Goals limits{8, 8};
-  for (const auto& [name, model] : models) {
+  for (const auto& [name, model] : Sampled(models)) {
     Adapter adapter(limits);
     Simulation simulation(model, adapter.goals());
     const Outcome outcome = simulation.RunTo(30 * kSecond, &adapter);

@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <set>
 
@@ -97,6 +98,7 @@ TEST(DividedRowsTest, ATokenGoesOnAtAnyWorld) {
       const Stream many = from == 1 ? one : DrainWorld(plan, data, from);
       for (size_t i = 0; i < many.tokens.size(); i += kSanitized ? 3 : 1) {
         for (const int world : {1, 4, 7}) {
+          if (TakesFewSettings() && world != std::array{1, 4, 7}[i / 3 % 3]) continue;
           SCOPED_TRACE(testing::Message() << "batch " << i << ", " << from << " to " << world);
           ExpectTail(DrainWorld(plan, data, world, many.tokens[i]), one, i);
         }

@@ -1,5 +1,6 @@
 #include "tests/pipeline/cut/cut_plans.h"
 #include "tests/pipeline/executor/delaying_ops.h"
+#include "tests/sanitized.h"
 
 namespace millrace::pipeline {
 namespace {
@@ -11,7 +12,7 @@ TEST(EmptyStreamDelayTest, OneRecordThatPassesIsEnoughWhicheverRunEndsFirst) {
   FakeData data = MakeFakeData(12, 130 << 10);
   for (size_t i = 0; i < data.payloads.size(); ++i)
     data.payloads[i].resize(i == 3 ? 41 : 130 << 10);
-  for (uint64_t seed = 0; seed < 20; ++seed) {
+  for (uint64_t seed = 0; seed < RacingRounds(20u); ++seed) {
     const auto delays = std::make_shared<Delays>(seed);
     const uint64_t batch = seed % 2 == 0 ? 6 : 5;
     PhysicalPlan plan = WithDelays(FilterPlan(batch, 1, {Step(Kind::kRepeat, 0)}), delays);

@@ -5,6 +5,7 @@
 #include "tests/pipeline/device/fake_device.h"
 #include "tests/pipeline/executor/delaying_ops.h"
 #include "tests/pipeline/executor/executor_fixture.h"
+#include "tests/sanitized.h"
 
 // The executor under delays that a seed names. The rules cited are those of docs/semantics.md.
 
@@ -22,7 +23,7 @@ TEST(ExecutorDelayTest, BitsDoNotDependOnWhenThingsHappen) {
   const FakeData data = MakeFakeData(250);
   const Stream expected = Drain(*OpenFake(ShuffledPlan(), data, FakeContext(1)));
   ASSERT_EQ(expected.digests.size(), 21u);
-  for (uint64_t seed = 0; seed < 60; ++seed) {
+  for (uint64_t seed = 0; seed < RacingRounds(60u); ++seed) {
     std::mt19937_64 random(seed);
     const auto delays = std::make_shared<Delays>(seed);
     const int threads = 1 + static_cast<int>(random() % 8);

@@ -16,6 +16,7 @@
 #include "readers/record_writer.h"
 #include "tests/pipeline/cut/cut_plans.h"
 #include "tests/pipeline/source/push_fixture.h"
+#include "tests/sanitized.h"
 #include "tests/temp_folder.h"
 
 // From opening to the end, and every early way out: cancelled, dropped, blocked in an op or a read,
@@ -324,7 +325,7 @@ TEST_F(ExecutorLeftoversTest, AThousandPipelinesLeaveNoThreadDescriptorOrByte) {
   MeetAllWorkers(*context);
   ASSERT_NE(Open(context, false), nullptr);  // what is made once: the index, the runtime's own
   const Holdings before;
-  for (int i = 0; i < 1000; ++i) {
+  for (int i = 0; i < RacingRounds(1000); ++i) {
     throws_at_ = random() % 4 == 0 ? random() % 120 : ~uint64_t{0};
     OpenAndLeave(context, random);
     if (HasFatalFailure()) return;

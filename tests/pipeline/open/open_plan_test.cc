@@ -15,6 +15,7 @@
 #include "readers/record_writer.h"
 #include "tests/messages.h"
 #include "tests/readers/http/nginx.h"
+#include "tests/sanitized.h"
 #include "tests/temp_folder.h"
 
 // Text plans of every kind of stage, from files to batches: the same stream for every number of
@@ -188,7 +189,7 @@ TEST_F(OpenPlanTest, EveryWorldAndEveryNumberOfThreadsGivesTheSameStream) {
 TEST_F(OpenPlanTest, EveryTokenGoesOnAtAnotherWorld) {
   for (const auto& [name, text] : Plans()) {
     const Stream whole = Drain(*OpenText(text, 2));
-    for (size_t i = 0; i < whole.tokens.size(); ++i) {
+    for (size_t i = 0; i < whole.tokens.size(); i += TakesFewSettings() ? 3 : 1) {
       std::vector<uint64_t> sums(whole.digests.size() - i - 1, 0);
       for (int rank = 0; rank < 2; ++rank) {
         OpenOptions options;

@@ -18,6 +18,7 @@
 #include "tests/messages.h"
 #include "tests/pipeline/executor/fake_source.h"
 #include "tests/pipeline/order/order_model.h"
+#include "tests/sanitized.h"
 
 // Which records a zip puts side by side: numbers of ranges, against an oracle that only iterates.
 
@@ -163,19 +164,19 @@ TEST(ZipTest, ElementsAreThoseOfAllInputsSideBySide) {
       "stage { shuffle { buffer_size: 8 } } stage { repeat { epochs: 2 } }\n",
       "stage { skip { count: 2 } } stage { repeat { epochs: 2 } } stage { take { count: 25 } }\n",
       "stage { shard { num_shards: 3 index: 1 } } stage { repeat { epochs: 2 } }\n"};
-  int plans = 0;
+  size_t plans = 0;
   for (const std::string& first : inputs("x")) {
     for (const std::string& second : inputs("y")) {
       for (const std::string& more : behind) {
         const std::string text = TextOf(first, second, more);
         if (!Plan::FromText(text, "p").ok()) continue;  // waits for the end of an endless zip
-        ++plans;
+        if (plans++ % SampleStride() != 0) continue;
         CheckAgainstModel(text);
         if (HasFatalFailure()) return;
       }
     }
   }
-  EXPECT_GT(plans, 500);
+  EXPECT_GT(plans, 500u);
 }
 
 // S-ZIP-1.
