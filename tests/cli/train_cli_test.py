@@ -46,6 +46,7 @@ class TrainTest(unittest.TestCase):
         cls.folder = pathlib.Path(cls.scratch.name)
         convert_slice(cls.folder, "train", 1250, 3)
         convert_slice(cls.folder, "t10k", 203, 2)  # a split that nothing divides
+        cls.wholes = {}  # by ranks: the last checkpoint of a run that nobody stops
 
     @classmethod
     def tearDownClass(cls):
@@ -91,21 +92,25 @@ class TrainTest(unittest.TestCase):
     def newest(self, checkpoints):
         return sorted(checkpoints.glob("checkpoint-*.safetensors"))[-1]
 
+    def whole(self, ranks):
+        if ranks not in self.wholes:
+            job, checkpoints = self.job(f"whole-{ranks}")
+            self.train(job, prefix=mpirun(ranks) if ranks > 1 else ())
+            self.wholes[ranks] = self.newest(checkpoints).read_bytes()
+        return self.wholes[ranks]
+
     def losses(self, output):
         return {int(step): float(loss)
                 for step, loss in re.findall(r"^step (\d+)/.*?loss ([\d.]+)", output, re.M)}
 
     def test_kill_9_in_mid_epoch_and_resume_gives_the_same_weights(self):
         # S-TRAIN-4.
-        whole, whole_checkpoints = self.job("whole")
-        self.train(whole)
         killed, checkpoints = self.job("killed")
         code, _ = self.interrupt_at(killed, 9, signal.SIGKILL)
         self.assertEqual(code, -signal.SIGKILL)
         self.check_killed_in_mid_epoch(checkpoints)
         self.train(killed, "--resume")
-        self.assertEqual(self.newest(checkpoints).read_bytes(),
-                         self.newest(whole_checkpoints).read_bytes())
+        self.assertEqual(self.newest(checkpoints).read_bytes(), self.whole(1))
 
     def kill_ranks_at(self, job, step):
         """Starts two ranks and kills both, not their launcher, when rank 0 prints `step`."""
@@ -124,25 +129,19 @@ class TrainTest(unittest.TestCase):
 
     def test_two_ranks_killed_in_mid_epoch_resume_to_the_same_weights(self):
         # S-TRAIN-4.
-        whole, whole_checkpoints = self.job("whole-mpi")
-        self.train(whole, prefix=mpirun(2))
         killed, checkpoints = self.job("killed-mpi")
         self.assertNotEqual(self.kill_ranks_at(killed, 9), 0)
         self.check_killed_in_mid_epoch(checkpoints)
         self.train(killed, "--resume", prefix=mpirun(2))
-        self.assertEqual(self.newest(checkpoints).read_bytes(),
-                         self.newest(whole_checkpoints).read_bytes())
+        self.assertEqual(self.newest(checkpoints).read_bytes(), self.whole(2))
 
     def test_sigterm_saves_and_exits_with_75(self):
         job, checkpoints = self.job("sigterm", every=1000)
         code, output = self.interrupt_at(job, 9, signal.SIGTERM)
         self.assertEqual(code, 75, output)
         self.assertEqual(len(list(checkpoints.glob("checkpoint-*.safetensors"))), 1)
-        whole, whole_checkpoints = self.job("sigterm-whole", every=1000)
-        self.train(whole)
         self.train(job, "--resume")
-        self.assertEqual(self.newest(checkpoints).read_bytes(),
-                         self.newest(whole_checkpoints).read_bytes())
+        self.assertEqual(self.newest(checkpoints).read_bytes(), self.whole(1))
 
     def test_ctrl_c_saves_and_exits_with_75(self):
         job, checkpoints = self.job("sigint", every=1000)
@@ -157,11 +156,8 @@ class TrainTest(unittest.TestCase):
         self.assertEqual(code, 75, output)
         self.assertIn("stopped after step", output)
         self.assertEqual(len(list(checkpoints.glob("checkpoint-*.safetensors"))), 1)
-        whole, whole_checkpoints = self.job("sigterm-mpi-whole", every=1000)
-        self.train(whole, prefix=mpirun(2))
         self.train(job, "--resume", prefix=mpirun(2))
-        self.assertEqual(self.newest(checkpoints).read_bytes(),
-                         self.newest(whole_checkpoints).read_bytes())
+        self.assertEqual(self.newest(checkpoints).read_bytes(), self.whole(2))
 
     def run_with_little_memory(self, name, layers, megabytes):
         """Runs two ranks on a model of `layers`, rank 1 with an address space of `megabytes`."""
@@ -253,30 +249,28 @@ class TrainTest(unittest.TestCase):
         self.assertEqual(done.returncode, 1)
         self.assertIn("nothing-checkpoints", done.stderr)
 
-    def test_two_ranks_and_one_rank_give_the_same_losses(self):
+    def test_two_ranks_and_one_rank_give_the_same_losses_and_say_them_once(self):
         # S-TRAIN-2.
         one, _ = self.job("one", epochs=1)
         two, _ = self.job("two", epochs=1)
         single = self.losses(self.train(one))
-        double = self.losses(self.train(two, prefix=mpirun(2)))
+        output = self.train(two, prefix=mpirun(2))
+        double = self.losses(output)
         self.assertEqual(sorted(single), list(range(1, STEPS_PER_EPOCH + 1)))
         self.assertEqual(sorted(double), sorted(single))
         # Sums over half-batches round differently, and momentum carries the difference along.
         for step, loss in single.items():
             self.assertAlmostEqual(loss, double[step], delta=2e-3 * max(1, loss), msg=str(step))
+        # Two ranks write once what a run should say.
+        self.assertEqual(output.count("step 20/20"), 1, output)
+        for expected in ("data wait", "img/s", "input-bound", "learning rate", "cores"):
+            self.assertIn(expected, output)
 
     def test_eight_oversubscribed_ranks_finish_and_count_the_split_once(self):
         # S-TRAIN-3.
         job, _ = self.job("eight", epochs=1)
         output = self.train(job, prefix=mpirun(8))
         self.assertRegex(output, r"test accuracy [\d.]+ \(\d+/203\)")
-
-    def test_two_ranks_write_once_what_a_run_should_say(self):
-        job, _ = self.job("says", epochs=1)
-        output = self.train(job, prefix=mpirun(2))
-        self.assertEqual(output.count("step 20/20"), 1, output)
-        for expected in ("data wait", "img/s", "input-bound", "learning rate", "cores"):
-            self.assertIn(expected, output)
 
     def test_a_rank_with_other_settings_is_named(self):
         job, _ = self.job("differs", epochs=1)
