@@ -28,7 +28,7 @@ logs=$PWD/build/nightly
 # As in .ci/run, so that ccache has what that has compiled.
 export MILLRACE_WERROR=ON MILLRACE_UNITY=ON
 export UBSAN_OPTIONS=print_stacktrace=1
-# Tests take all of their drawn input, with a sanitizer too.
+# Tests take all of their input, with a sanitizer too.
 export MILLRACE_ALL_ROUNDS=1
 
 # What users build first, each file by itself, from an empty folder, without ccache. The time is
