@@ -16,7 +16,8 @@
 #include "readers/inflate/byte_source.h"
 #include "readers/record.h"
 
-// Reads shards of other containers than TFRecord past damage.
+// Reads shards of other containers than TFRecord past damage. No other means of finding records are
+// added (docs/decisions/0047-damage-handling-is-frozen.md).
 //
 // In none of them the end of a record is told but by the bytes in it. Damage is found where
 // something does not fit, which may be behind the damage itself:
