@@ -315,8 +315,7 @@ TEST_F(TrainTest, AnErrorOfOneRankLeavesTheOthersTimeToSave) {
 
 class FailingTest : public TrainTest {
  protected:
-  // Rank 1 fails when the others have begun the fifth step of a resumed run, and wait for it where
-  // no Abort reaches them.
+  // Rank 1 fails when the others have begun the fifth step of a resumed run.
   void FailInAStep() {
     const absl::StatusOr<TrainOutcome> before = Run(kRanks, /*resume=*/false, /*stop_after=*/1);
     ASSERT_TRUE(before.ok()) << before.status();
@@ -348,6 +347,10 @@ class FailingTest : public TrainTest {
                                          " (updating): it has failed: INTERNAL: exception: an "
                                          "error of its own")));
     }
+    CheckStepIsSaved();
+  }
+
+  void CheckStepIsSaved() {
     const std::string saved = absl::StrFormat("checkpoints/checkpoint-%08d.safetensors", step_);
     EXPECT_TRUE(fs::exists(folder_ / saved));
   }
@@ -355,15 +358,22 @@ class FailingTest : public TrainTest {
   uint64_t step_ = 0;
 };
 
+// They wait for its gradients, where no Abort reaches them.
 TEST_F(FailingTest, AnErrorOfOneRankInAStepIsHeardByTheOthers) {
   FailInAStep();
   CheckOthersKnowWhy();
 }
 
+// They hear that it leaves the sums or, if they come to them later, of its Abort.
 TEST_F(FailingTest, AnErrorOfOneRankIsHeardByTheOthersInASumOfALayer) {
   Write(folder_ / "model.pbtxt", kSynchronized);
   FailInAStep();
-  CheckOthersKnowWhy();
+  for (const int rank : {0, 2}) {
+    const absl::Status& status = statuses_[rank];
+    EXPECT_TRUE(absl::IsUnavailable(status) || absl::IsCancelled(status)) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr("an error of its own"));
+  }
+  CheckStepIsSaved();
 }
 
 // A rank fails whose training takes long to close: until the others have ended, here.
