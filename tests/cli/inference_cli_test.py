@@ -1,6 +1,7 @@
 """`millrace eval` and `millrace predict` of a model that `millrace train` has trained."""
 
 import csv
+import fcntl
 import json
 import os
 import pathlib
@@ -9,6 +10,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import termios
 import unittest
 
 from cli_testutil import BIN, SOURCE, convert_slice, millrace, mpirun
@@ -95,6 +97,8 @@ class InferenceTest(unittest.TestCase):
         process.send_signal(signal.SIGINT)
         self.assertIn("Ctrl-C again", process.stderr.readline() + process.stderr.readline())
         os.write(job, self.job.read_bytes())
+        while fcntl.ioctl(job, termios.FIONREAD, bytes(4)) != bytes(4):  # until all is read
+            self.assertIsNone(process.poll())
         os.close(job)
         self.assertEqual(process.wait(timeout=300), 1)
         self.assertIn("stopped by a signal; no file is written", process.stderr.read())
