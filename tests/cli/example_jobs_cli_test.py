@@ -93,7 +93,7 @@ class ExampleJobsTest(unittest.TestCase):
 
     def test_lars(self):
         output = self.train("jobs/lars", BATCH=128, EPOCHS=8)
-        self.assertIn("0.3 after scaling", output)
+        self.assertIn("0.025 after scaling", output)
 
     def test_ema(self):
         self.train("jobs/ema")
