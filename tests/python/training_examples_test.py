@@ -157,7 +157,7 @@ class TrainingExamplesTest(unittest.TestCase):
         refused = subprocess.run([PROGRAM, "eval", EXAMPLES / "cosmogan/job.pbtxt"],
                                  capture_output=True, text=True, timeout=300)
         self.assertEqual(refused.returncode, 1)
-        self.assertIn("the job has two models", refused.stderr)
+        self.assertIn("predict --samples N` writes what the generator makes", refused.stderr)
 
         exported = self.folder / "weights.safetensors"
         run(PROGRAM, "weights", "export", EXAMPLES / "cosmogan/job.pbtxt", "--out", exported,
