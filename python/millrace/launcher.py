@@ -69,11 +69,14 @@ def _ask_ray() -> Optional[Launcher]:
         return None
     try:
         context: Any = train.get_context()
-        found = Launcher(context.get_world_rank(), context.get_world_size(), "ray.train")
+        rank, world = context.get_world_rank(), context.get_world_size()
+        # Outside of a worker older versions say 0 of 1, and name no experiment.
+        is_worker = world != 1 or context.get_experiment_name() is not None
     except Exception:  # this is no worker; of which class that is depends on the version
         return None
-    # Older versions say 0 of 1 there.
-    return found if found.world > 1 else None
+    # A trial of Ray Tune has a context too, but no ranks.
+    is_rank = isinstance(rank, int) and isinstance(world, int)
+    return Launcher(rank, world, "ray.train") if is_worker and is_rank else None
 
 
 def _ask_spark() -> Optional[Launcher]:
@@ -82,11 +85,9 @@ def _ask_spark() -> Optional[Launcher]:
         return None
     try:
         task: Any = spark.BarrierTaskContext.get()
-    except Exception:  # this is no barrier task
+        return Launcher(task.partitionId(), len(task.getTaskInfos()), "pyspark")
+    except Exception:  # this is no barrier task, or there is none
         return None
-    if task is None:
-        return None
-    return Launcher(task.partitionId(), len(task.getTaskInfos()), "pyspark")
 
 
 def _ask_environment() -> Optional[Launcher]:

@@ -242,6 +242,14 @@ class Ranks(unittest.TestCase):
             get_world_rank = staticmethod(lambda: 1)
             get_world_size = staticmethod(lambda: 2)
 
+        class Single(Context):
+            get_world_rank = staticmethod(lambda: 0)
+            get_world_size = staticmethod(lambda: 1)
+            get_experiment_name = staticmethod(lambda: "train-1")
+
+        with (_modules(**{"ray.train": types.SimpleNamespace(get_context=Single)}),
+              _environment(SLURM_PROCID="1", SLURM_NTASKS="2")):
+            self.assertEqual(mr.detect_launcher(), (0, 1, "ray.train"))
         with _modules(**{"ray.train": types.SimpleNamespace(get_context=Context)}):
             self.assertEqual(mr.detect_launcher(), (1, 2, "ray.train"))
             found = values(shuffled().numpy("value"))
@@ -263,11 +271,24 @@ class Ranks(unittest.TestCase):
         class Alone:  # as older versions of Ray say outside of a worker
             get_world_rank = staticmethod(lambda: 0)
             get_world_size = staticmethod(lambda: 1)
+            get_experiment_name = staticmethod(lambda: None)
+
+        class Trial:  # of Ray Tune, which has no ranks
+            get_world_rank = staticmethod(lambda: None)
+            get_world_size = staticmethod(lambda: None)
+            get_experiment_name = staticmethod(lambda: "tune-1")
+
+        class Unready:
+            partitionId = staticmethod(lambda: 0)
+            getTaskInfos = staticmethod(refuse)
 
         nothing = types.SimpleNamespace(get=lambda: None)
         refusing = types.SimpleNamespace(get=refuse)
         for modules in ({"ray": 1, "ray.train": types.SimpleNamespace(get_context=refuse)},
                         {"ray": 1, "ray.train": types.SimpleNamespace(get_context=Alone)},
+                        {"ray": 1, "ray.train": types.SimpleNamespace(get_context=Trial)},
+                        {"pyspark": types.SimpleNamespace(
+                            BarrierTaskContext=types.SimpleNamespace(get=Unready))},
                         {"pyspark": types.SimpleNamespace(BarrierTaskContext=nothing)},
                         {"pyspark": types.SimpleNamespace(BarrierTaskContext=refusing)}):
             with self.subTest(modules), _modules(**modules):
