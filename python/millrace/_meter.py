@@ -4,6 +4,7 @@ from __future__ import annotations
 import time
 from typing import Any, Dict, Optional
 
+
 class Meter:
     """What a loader has delivered since a moment."""
 
@@ -12,9 +13,13 @@ class Meter:
         self._begin = time.perf_counter()
         self._stopped: Optional[Dict[str, float]] = None
 
-    def start(self, core: Any) -> None:
-        """Makes this the moment. core: of the loader."""
-        self._counts = core.counts
+    def start(self, core: Any, ahead: Any = None) -> None:
+        """Makes this the moment. core: of the loader. ahead: a batch that the core has delivered,
+        but that counts as delivered later."""
+        batches, samples, waits, wait_ns = core.counts
+        if ahead is not None:
+            batches, samples = batches - 1, samples - ahead.valid_rows
+        self._counts = (batches, samples, waits, wait_ns)
         self._begin = time.perf_counter()
         self._stopped = None
 

@@ -195,7 +195,7 @@ class Loader:
 
     def __getstate__(self) -> Dict[str, Any]:
         state = dict(self.__dict__)
-        state.update(_core=None, _pid=0, launcher=None, _ahead=None,
+        state.update(_core=None, _pid=0, launcher=None, _ahead=None, _meter=Meter(),
                      _token=self.state_dict()["millrace"] or None)
         return state
 
@@ -265,7 +265,10 @@ class Loader:
                 raise OutOfRange(
                     "the stream has ended, as the plan says; set_epoch(0) starts it again")
         self._resumed = False
-        self._meter.start(self._core)
+        self._start_meter()
+
+    def _start_meter(self) -> None:
+        self._meter.start(self._core, self._ahead[1] if self._ahead is not None else None)
 
     @property
     def is_inside_epoch(self) -> bool:
@@ -323,7 +326,7 @@ class Loader:
         if epoch < 0:
             raise ValueError(f"there is no epoch {epoch}")
         self.open()
-        self._meter.start(self._core)
+        self._start_meter()
         if epoch == self._epoch and not self._ended and (self._resumed or not self._inside):
             return
         self._resumed = False

@@ -1,6 +1,7 @@
 """Loaders: epochs, lengths, states, ranks, and what batches show."""
 import base64
 import contextlib
+import copy
 import json
 import os
 import pickle
@@ -477,6 +478,21 @@ class Stats(unittest.TestCase):
             loader.set_epoch(3)
             loader.next()
             self.check(loader.stats(), batches=1, samples=8)
+
+    def test_a_batch_that_peek_has_seen_counts_when_it_is_delivered(self):
+        with shuffled().numpy("value") as loader:
+            loader.peek()
+            list(loader)
+            self.check(loader.stats(), batches=5, samples=40)
+
+    def test_a_copy_has_figures_of_its_own(self):
+        with shuffled().numpy("value") as loader:
+            loader.next()
+            other = pickle.loads(pickle.dumps(loader))
+            self.check(other.stats(), batches=0, samples=0)
+            with copy.copy(loader) as third:
+                third.next()
+                self.check(loader.stats(), batches=1, samples=8)
 
     def test_metrics_are_those_of_the_context(self):
         context = mr.Context(threads=1)
