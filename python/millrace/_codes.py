@@ -26,6 +26,10 @@ def hash_of(function: Any) -> str:
 
 def _words_of(code: Any) -> Any:
     """Returns what compiled code is made of, without the places at which it stands."""
+    if isinstance(code, frozenset):  # its order differs from process to process
+        return sorted(map(repr, code))
+    if isinstance(code, tuple):
+        return [_words_of(one) for one in code]
     if not hasattr(code, "co_code"):
         return code
     return code.co_code, code.co_names, [_words_of(one) for one in code.co_consts]

@@ -3,7 +3,10 @@ import functools
 import gc
 import itertools
 import json
+import os
 import pickle
+import subprocess
+import sys
 import tempfile
 import threading
 import traceback
@@ -333,6 +336,15 @@ class Codes(unittest.TestCase):
         self.assertIs(warned[0], mr.OpChangedWarning)
         calls = functools.partial(noisy.function)
         self.assertEqual(mr.op(name="noisy")(calls).code, noisy.code)
+
+    def test_code_without_a_source_is_the_same_in_each_process(self):
+        program = ("from millrace._codes import hash_of; space = {}; exec('def f(x): return x in "
+                   "{\\'a\\', \\'b\\', \\'c\\'} or x == (1, (2, 3))', space); "
+                   "print(hash_of(space['f']))")
+        found = {subprocess.run([sys.executable, "-c", program], check=True, text=True,
+                                env={**os.environ, "PYTHONHASHSEED": str(seed)},
+                                stdout=subprocess.PIPE).stdout for seed in range(1, 5)}
+        self.assertEqual(len(found), 1)
 
     def test_a_file_that_is_no_source_of_the_function_does_no_harm(self):
         space = {"mr": mr}
