@@ -30,7 +30,7 @@ mkdir -p "$build"
 scripts/install-deps.sh --wheel
 scripts/pic-deps.sh build/pic
 step "building libmillrace.so.1 and the Python module"
-quietly cmake --preset wheel
+quietly cmake --preset wheel -U hwy_DIR # which an older build found elsewhere
 quietly cmake --build $build --target millrace_c millrace_python
 
 step "fetching the tools from PyPI"

@@ -82,10 +82,11 @@ class WheelTest(unittest.TestCase):
 
     def test_it_has_the_licence_of_all_that_is_inside(self):
         licences = {path.name for path in self.root.glob("millrace-*.dist-info/licenses/**/*")}
-        self.assertLessEqual({"LICENSE", "libabsl-dev", "libcli11-dev", "libprotobuf-dev"},
-                             licences)
+        self.assertLessEqual({"LICENSE", "libabsl-dev", "libcli11-dev", "libhwy-dev",
+                              "libprotobuf-dev"}, licences)
         beside = [library.name for library in (self.root / "millrace.libs").iterdir()]
         self.assertTrue(beside)
+        self.assertEqual([name for name in beside if name.startswith("libhwy")], [])  # is inside
         stems = [re.match(r"[a-z]+", name)[0] for name in beside]
         self.assertEqual([stem for stem in stems
                           if not any(name.startswith(stem) for name in licences)], [])
