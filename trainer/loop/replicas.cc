@@ -130,6 +130,8 @@ absl::StatusOr<TrainOutcome> TrainReplicasWith(const RankTrainer& train,
     return opened;
   }
   if (replicas == 1) return train(options, processes);
+  // They were made within the start's limit.
+  for (const auto& rank : group->ranks) rank->set_timeout(processes.timeout());
   absl::StatusOr<TrainOutcome> outcome = RunGroup(train, options, processes, *std::move(group));
   // MPI would wait at its end for processes that are lost.
   if (!outcome.ok() && !IsAgreed(outcome.status())) processes.Leave(outcome.status());

@@ -42,6 +42,7 @@ class ReplicasTest : public TrainTest {
     const auto body = [&](collectives::Communicator& process) {
       const RankTrainer train = [this](const TrainOptions& options,
                                        collectives::Communicator& rank) {
+        EXPECT_EQ(rank.timeout().count(), 0);  // that of the start is over
         TrainParts parts;
         if (change_parts_) change_parts_(parts, rank);
         return TrainWith(parts, options, rank);
