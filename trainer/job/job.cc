@@ -28,12 +28,19 @@ constexpr uint32_t kMaxMib = 1 << 24;  // 16 TiB
 constexpr uint64_t kMaxStepsPerEpoch = uint64_t{1} << 40;
 constexpr uint32_t kMaxKept = 1 << 20;
 
+// The reduction with what other fields of the job set.
+Reduction ReductionOf(const Job& job) {
+  Reduction reduction = job.reduction();
+  if (job.has_loss_scaling()) reduction.set_skip_non_finite(true);
+  return reduction;
+}
+
 void FillDefaults(Job& job) {
   if (job.log_every_steps() == 0) job.set_log_every_steps(20);
   if (job.memory_budget_mib() == 0) job.set_memory_budget_mib(1024);
   if (job.has_loss_scaling()) {
     FillDefaults(*job.mutable_loss_scaling());
-    job.mutable_reduction()->set_skip_non_finite(true);
+    *job.mutable_reduction() = ReductionOf(job);
   }
   FillDefaults(*job.mutable_reduction());
   if (UsesServers(job)) FillDefaults(*job.mutable_strategy()->mutable_parameter_server());
@@ -79,7 +86,7 @@ std::optional<BadField> CheckJob(const Job& job) {
                  {{"checkpoint"}, {"keep_best"}}, "it needs eval");
   if (checks.first()) return checks.first();
   if (auto bad = CheckAdversarial(job)) return bad;
-  if (auto bad = CheckReduction(job.reduction())) return bad;
+  if (auto bad = CheckReduction(ReductionOf(job))) return bad;
   if (auto bad = CheckLossScaling(job)) return bad;
   return CheckServers(job);
 }

@@ -98,7 +98,8 @@ TEST(JobTest, ScalesOfTheLossArePowersOfTwoAndStepsAreSkipped) {
               HasSubstr("does not go with reduction.stale_steps"));
   EXPECT_THAT(refused("loss_scaling { static: 2 } strategy { parameter_server {} }"),
               HasSubstr("does not go with strategy.parameter_server"));
-  const auto job = load("loss_scaling { dynamic { growth_interval: 9 } }");
+  const auto job =
+      load("loss_scaling { dynamic { growth_interval: 9 } } reduction { max_skipped_steps: 5 }");
   ASSERT_TRUE(job.ok()) << job.status();
   const DynamicLossScale& dynamic = job->job.loss_scaling().dynamic();
   EXPECT_EQ(dynamic.init_scale(), 65536);
