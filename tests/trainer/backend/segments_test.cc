@@ -48,6 +48,7 @@ struct RandomNetwork {
       for (const size_t value : layer.forward) layer.backward.push_back(num_values + value);
     }
     uses.losses.push_back(num_values + uses.losses[0]);
+    uses.outputs = {num_values};
   }
 
   BufferUses uses;
@@ -111,6 +112,7 @@ void RunPasses(const RandomNetwork& network, const Segmentation& segmentation) {
       RunBackward(uses.layers[i], network.num_values, made, stamps);
     }
   }
+  stamps.ExpectThere(uses.outputs[0]);
 }
 
 TEST(SegmentsTest, EveryLayerFindsWhatItReads) {

@@ -16,6 +16,7 @@ std::vector<bool> LostBuffers(const BufferUses& uses, const std::vector<Segment>
   };
   use(uses.inputs, last);
   use(uses.losses, last);
+  use(uses.outputs, last);
   for (int64_t k = 0; k <= last; ++k) {
     for (size_t i = segments[k].begin; i < segments[k].end; ++i) {
       use(uses.layers[i].forward, k);
@@ -177,6 +178,7 @@ std::vector<BufferLife> LivesOf(const BufferUses& uses, const Segmentation& segm
     for (const size_t i : segments[k].again) use(uses.layers[i].forward);
     for (size_t i = segments[k].end; i-- > segments[k].begin;) use(uses.layers[i].backward);
   }
+  for (const size_t buffer : uses.outputs) intervals[buffer][0].Extend(time);
   for (const size_t buffer : uses.afterwards) {
     if (!segmentation.is_lost[buffer]) intervals[buffer][0].Extend(time);
   }

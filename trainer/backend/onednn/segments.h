@@ -27,7 +27,8 @@ struct BufferUses {
   std::vector<size_t> inputs;  // written before the first layer
   std::vector<LayerUses> layers;
   std::vector<size_t> losses;      // used between the passes
-  std::vector<size_t> afterwards;  // read after the passes
+  std::vector<size_t> afterwards;  // read after the passes, unless they are lost
+  std::vector<size_t> outputs;     // made by the passes, and read after them: never lost
 };
 
 // Layers that run backward one after another.

@@ -114,7 +114,7 @@ void ValueMemory::UseBackward(size_t i) {
 void ValueMemory::UseAfterwards() {
   for (const memory& value : data_) Use(value, uses_.afterwards);
   for (const ModelInput& input : model_.inputs) {
-    Use(gradients_[input.value], uses_.afterwards);
+    Use(gradients_[input.value], uses_.outputs);
   }
 }
 
