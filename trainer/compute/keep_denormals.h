@@ -7,12 +7,17 @@
 
 namespace millrace::trainer {
 
+#if defined(__x86_64__)
+// Of the processor's mode: results that are denormal become zeros, and so do operands.
+inline constexpr unsigned kFlushDenormals = 0x8000 | 0x40;
+#endif
+
 // While it lives, its thread computes with denormal numbers, though it is one of those that flush
 // them for the backend.
 class KeepDenormals {
  public:
 #if defined(__x86_64__)
-  KeepDenormals() { _mm_setcsr(before_ & ~kFlush); }
+  KeepDenormals() { _mm_setcsr(before_ & ~kFlushDenormals); }
   ~KeepDenormals() { _mm_setcsr(before_); }
 #else
   KeepDenormals() = default;
@@ -23,8 +28,6 @@ class KeepDenormals {
 
  private:
 #if defined(__x86_64__)
-  static constexpr unsigned kFlush = 0x8040;
-
   const unsigned before_ = _mm_getcsr();
 #endif
 };

@@ -3,9 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
-#include <memory>
 #include <vector>
 
 #include "tests/trainer/model/test_nets.h"
@@ -89,15 +87,18 @@ TEST_F(DenormalsTest, FactorsThatAreDenormalAreZeros) {
   EXPECT_TRUE(AreZeros(gradients_[0]));
 }
 
-// An optimizer's slots may become denormal.
-TEST_F(DenormalsTest, UpdatesKeepThemOnAllThreads) {
+// The caller's mode is restored.
+TEST_F(DenormalsTest, AllThreadsButTheCallersFlushThem) {
   Step(1, 1, 0);
   std::vector<int> keeps(kThreads, -1);
-  RunOnThreads(kThreads, [&](int thread, int) {
+  const auto look = [&](int thread, int) { keeps[thread] = KeepsDenormals() ? 1 : 0; };
+  RunOnThreads(kThreads, look);
+  EXPECT_EQ(keeps, (std::vector<int>{1, 0}));
+  RunOnThreads(kThreads, [&](int thread, int of) {
     const KeepDenormals keep;
-    keeps[thread] = KeepsDenormals() ? 1 : 0;
+    look(thread, of);
   });
-  EXPECT_EQ(keeps, std::vector<int>(kThreads, 1));
+  EXPECT_EQ(keeps, (std::vector<int>{1, 1}));
 }
 
 #endif

@@ -2,7 +2,10 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <cmath>
+#include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -10,6 +13,8 @@
 #include "collectives/factory.h"
 #include "tests/trainer/model/test_nets.h"
 #include "tests/trainer/optimizer/optimizer_specs.h"
+#include "trainer/compute/keep_denormals.h"
+#include "trainer/compute/threads.h"
 #include "trainer/job/reduction.h"
 #include "trainer/strategy/strategy.h"
 
@@ -35,9 +40,9 @@ void Fill(Strategy& strategy, int update) {
   }
 }
 
-absl::Status UpdateSome(collectives::Communicator& communicator, const std::string& optimizer,
-                        int threads, bool is_sharded, uint64_t& digest) {
-  const Model model = MakeManyWeights();
+absl::StatusOr<std::unique_ptr<Strategy>> MakeSome(collectives::Communicator& communicator,
+                                                   const Model& model, const std::string& optimizer,
+                                                   int threads, bool is_sharded) {
   Job job;
   *job.mutable_optimizer() = ParseOptimizer(optimizer);
   job.mutable_reduction()->set_shard_optimizer(is_sharded);
@@ -45,9 +50,15 @@ absl::Status UpdateSome(collectives::Communicator& communicator, const std::stri
   FillDefaults(*job.mutable_reduction());
   StrategyOptions options;
   options.compute_threads = threads;
+  return MakeStrategy(communicator, model, job.reduction(), job.optimizer(),
+                      MakeSlots(job.optimizer(), model), options);
+}
+
+absl::Status UpdateSome(collectives::Communicator& communicator, const std::string& optimizer,
+                        int threads, bool is_sharded, uint64_t& digest) {
+  const Model model = MakeManyWeights();
   MILLRACE_ASSIGN_OR_RETURN(const auto strategy,
-                            MakeStrategy(communicator, model, job.reduction(), job.optimizer(),
-                                         MakeSlots(job.optimizer(), model), options));
+                            MakeSome(communicator, model, optimizer, threads, is_sharded));
   TensorSet weights = MakeInitialWeights(model, 5);
   for (int n = 0; n < kUpdates; ++n) {
     strategy->SetRows(1);
@@ -85,6 +96,40 @@ TEST(WeightUpdateTest, ShardsOnThreadsHaveTheBitsOfTheWhole) {
     EXPECT_EQ(DigestOn(2, optimizer, 2, true), DigestOn(2, optimizer, 1, false)) << optimizer;
   }
 }
+
+#if defined(__x86_64__)
+
+void SetFlushing(bool is_on) {
+  RunOnThreads(3, [is_on](int, int) {
+    const unsigned others = _mm_getcsr() & ~kFlushDenormals;
+    _mm_setcsr(is_on ? others | kFlushDenormals : others);
+  });
+}
+
+// Weights and slots may become denormal, and the backend's threads flush such numbers.
+TEST(WeightUpdateTest, ThreadsThatFlushDenormalNumbersUpdateByThem) {
+  constexpr float kDenormal = 1e-40f;
+  const absl::Status status = collectives::RunRanks(1, [&](collectives::Communicator& rank) {
+    const Model model = MakeManyWeights();
+    MILLRACE_ASSIGN_OR_RETURN(const auto strategy,
+                              MakeSome(rank, model, "momentum: 0.9", 3, false));
+    TensorSet weights = MakeZeros(model);
+    strategy->SetRows(1);
+    for (const std::span<float> gradient : strategy->gradients()) {
+      std::ranges::fill(gradient, kDenormal);
+    }
+    for (size_t i = weights.size(); i-- > 0;) MILLRACE_RETURN_IF_ERROR(strategy->MarkReady(i));
+    MILLRACE_RETURN_IF_ERROR(strategy->Finish());
+    SetFlushing(true);
+    const absl::Status applied = strategy->Apply(0, {0, 1, 1.0}, weights).status();
+    SetFlushing(false);
+    for (const auto& tensor : weights) EXPECT_THAT(tensor, ::testing::Each(-kDenormal));
+    return applied;
+  });
+  EXPECT_TRUE(status.ok()) << status;
+}
+
+#endif
 
 }  // namespace
 }  // namespace millrace::trainer

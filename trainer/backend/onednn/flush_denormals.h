@@ -5,6 +5,7 @@
 #include <xmmintrin.h>
 #endif
 
+#include "trainer/compute/keep_denormals.h"
 #include "trainer/compute/threads.h"
 
 namespace millrace::trainer {
@@ -14,7 +15,7 @@ namespace millrace::trainer {
 class FlushDenormals {
  public:
 #if defined(__x86_64__)
-  FlushDenormals() { _mm_setcsr(before_ | kFlushToZero | kDenormalsAreZero); }
+  FlushDenormals() { _mm_setcsr(before_ | kFlushDenormals); }
   ~FlushDenormals() { _mm_setcsr(before_); }
 #else
   FlushDenormals() = default;
@@ -27,16 +28,13 @@ class FlushDenormals {
   static void OnThreads([[maybe_unused]] int threads) {
 #if defined(__x86_64__)
     RunOnThreads(threads, [](int thread, int) {
-      if (thread > 0) _mm_setcsr(_mm_getcsr() | kFlushToZero | kDenormalsAreZero);
+      if (thread > 0) _mm_setcsr(_mm_getcsr() | kFlushDenormals);
     });
 #endif
   }
 
  private:
 #if defined(__x86_64__)
-  static constexpr unsigned kFlushToZero = 0x8000;
-  static constexpr unsigned kDenormalsAreZero = 0x40;
-
   const unsigned before_ = _mm_getcsr();
 #endif
 };
