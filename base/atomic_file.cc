@@ -138,13 +138,18 @@ void AtomicFile::RemoveAbandoned(const std::string& name) {
   const absl::StatusOr<std::string> path = LocalPath(name);
   if (!path.ok()) return;
   const std::string own = std::filesystem::path(*path).filename().string();
+  RemoveAbandonedIn(FolderOf(*path), [&own](const std::string& of) { return of == own; });
+}
+
+std::error_code AtomicFile::RemoveAbandonedIn(
+    const std::string& folder, const std::function<bool(const std::string& name)>& is_wanted) {
   std::error_code error;
-  std::filesystem::directory_iterator entries(FolderOf(*path), error);
+  std::filesystem::directory_iterator entries(folder, error);
   for (; !error && entries != std::filesystem::directory_iterator(); entries.increment(error)) {
-    if (TemporaryOf(entries->path().filename().string()) == own) {
-      RemoveIfAbandoned(entries->path().string());
-    }
+    const std::string of = TemporaryOf(entries->path().filename().string());
+    if (!of.empty() && is_wanted(of)) RemoveIfAbandoned(entries->path().string());
   }
+  return error;
 }
 
 absl::StatusOr<std::unique_ptr<AtomicFile>> AtomicFile::Create(const std::string& name,

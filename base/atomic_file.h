@@ -9,6 +9,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <system_error>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -63,6 +64,10 @@ class AtomicFile {
 
   // Removes the temporaries of the file `name` whose processes were killed. Failures are ignored.
   static void RemoveAbandoned(const std::string& name);
+  // The same of all files of a folder whose names `is_wanted`. Returns why the folder could not be
+  // listed; other failures are ignored.
+  static std::error_code RemoveAbandonedIn(
+      const std::string& folder, const std::function<bool(const std::string& name)>& is_wanted);
 
   // Returns the name of the file whose temporary has this name; empty if it is no such name.
   static std::string TemporaryOf(std::string_view name);

@@ -80,14 +80,7 @@ absl::Status CacheFolder::CheckUsable() const {
   return (*probe)->Append({&kByte, 1});
 }
 
-void CacheFolder::RemoveAbandoned() const {
-  std::error_code error;
-  std::filesystem::directory_iterator entries(folder_, error);
-  for (; !error && entries != std::filesystem::directory_iterator(); entries.increment(error)) {
-    const std::string name = entries->path().filename().string();
-    if (IsCacheName(AtomicFile::TemporaryOf(name))) RemoveIfAbandoned(entries->path().string());
-  }
-}
+void CacheFolder::RemoveAbandoned() const { AtomicFile::RemoveAbandonedIn(folder_, IsCacheName); }
 
 absl::Status CacheFolder::Store(const std::string& path, std::span<const std::byte> bytes) {
   auto out = AtomicFile::Create(path);

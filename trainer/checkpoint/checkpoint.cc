@@ -65,14 +65,9 @@ absl::StatusOr<std::map<uint64_t, std::string>> List(const std::string& folder) 
 
 // Removes the unfinished files of a training that was killed.
 absl::Status RemoveAbandoned(const std::string& folder) {
-  std::error_code error;
-  fs::directory_iterator entries(folder, error);
-  for (; !error && entries != fs::directory_iterator(); entries.increment(error)) {
-    const std::string name = entries->path().filename().string();
-    uint64_t step = 0;
-    const std::string of = AtomicFile::TemporaryOf(name);
-    if (ParseName(of, step)) RemoveIfAbandoned(entries->path().string());
-  }
+  uint64_t step = 0;
+  const std::error_code error = AtomicFile::RemoveAbandonedIn(
+      folder, [&step](const std::string& name) { return ParseName(name, step); });
   return error ? ErrnoStatus(error.value(), "list", folder) : absl::OkStatus();
 }
 
