@@ -180,8 +180,8 @@ void AddTrain(Command parent) {
   command.Footer(
       "Ctrl-C, SIGTERM or SIGUSR1: all ranks save a checkpoint on the same step, then exit with\n"
       "75; a second Ctrl-C ends at once.\n"
-      "mpirun itself kills its ranks on SIGTERM; send it SIGUSR1 instead. scripts/mpirun.sh does\n"
-      "so when it receives SIGTERM.\n"
+      "mpirun itself kills its ranks on Ctrl-C and SIGTERM; send it SIGUSR1 instead.\n"
+      "scripts/mpirun.sh does so when it receives SIGTERM.\n"
       "Examples:\n"
       "  millrace train examples/fashion_mnist/job.pbtxt\n"
       "  millrace train examples/fashion_mnist/job.pbtxt --replicas 2\n"

@@ -47,12 +47,12 @@ class ExampleJobsTest(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr + done.stdout)
         return done.stdout
 
-    def train(self, job, *more, accuracy=0.5, **variables):
+    def train(self, job, *more, **variables):
         """The output of a training that has learned; the job's other commands follow it."""
         self.checkpoints(job).parent.mkdir(exist_ok=True)
         output = self.call("train", job, *more, **variables)
         printed = re.findall(r"test accuracy ([\d.]+) .*loss", output)
-        self.assertGreater(float(printed[-1]), accuracy, output)  # guessing has 0.1
+        self.assertGreater(float(printed[-1]), 0.5, output)  # guessing has 0.1
         variables.pop("prefix", None)
         report = json.loads(self.call("eval", job, "--json", **variables))
         self.assertEqual(f"{report['accuracy']:.4f}", printed[-1])

@@ -1,4 +1,3 @@
-#include <optional>
 #include <set>
 #include <string>
 #include <utility>

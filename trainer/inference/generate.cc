@@ -3,10 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
-#include <memory>
 #include <set>
-#include <span>
-#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"

@@ -22,12 +22,12 @@ void CheckDynamic(const DynamicLossScale& spec, FieldChecks& checks) {
   if (spec.has_init_scale()) {
     CheckScale(spec.init_scale(), {{"loss_scaling"}, {"dynamic"}, {"init_scale"}}, checks);
   }
-  const double growth = spec.has_growth_factor() ? spec.growth_factor() : 2;
-  checks.Require(IsPowerOfTwo(growth) && growth > 1,
+  const double growth = spec.growth_factor();
+  checks.Require(!spec.has_growth_factor() || (IsPowerOfTwo(growth) && growth > 1),
                  {{"loss_scaling"}, {"dynamic"}, {"growth_factor"}},
                  absl::StrCat(growth, " is no power of two over 1"));
-  const double backoff = spec.has_backoff_factor() ? spec.backoff_factor() : 0.5;
-  checks.Require(IsPowerOfTwo(backoff) && backoff < 1,
+  const double backoff = spec.backoff_factor();
+  checks.Require(!spec.has_backoff_factor() || (IsPowerOfTwo(backoff) && backoff < 1),
                  {{"loss_scaling"}, {"dynamic"}, {"backoff_factor"}},
                  absl::StrCat(backoff, " is no power of two below 1"));
   checks.Require(!spec.has_growth_interval() || spec.growth_interval() > 0,

@@ -7,7 +7,8 @@
 #include <bit>
 #include <cmath>
 #include <limits>
-#include <string>
+#include <memory>
+#include <vector>
 
 #include "tests/trainer/model/test_nets.h"
 #include "trainer/backend/onednn/value_memory.h"
@@ -168,7 +169,8 @@ TEST_F(RecomputeTest, WeightsHaveTheSameBitsInBFloat16) {
   ExpectTheSameBits(half);
 }
 
-// Layers of every segment but the last run again, and most that do are not the cheap ones.
+// Layers of the first two segments run again, and less memory is needed. An evaluation has one
+// segment.
 TEST_F(RecomputeTest, SeveralSegmentsAreComputedAgain) {
   const Model model = MakeModel(kLayers);
   const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
