@@ -35,8 +35,8 @@ class BatchType {
 
   static Object* As(PyObject* object) { return reinterpret_cast<Object*>(object); }
 
-  // Takes over a batch of the loader that has this look.
-  static Ref Take(PyTypeObject* type, Handle* owned, Look& look) {
+  // Takes over a batch of the loader that has this look, and sets the rows that hold samples.
+  static Ref Take(PyTypeObject* type, Handle* owned, Look& look, int64_t& valid_rows) {
     std::unique_ptr<Handle, decltype(Calls::Release)> held(owned, Calls::Release);
     if (!look.fields->names) {
       look.fields = MakeFields(NamesOf(owned), Ref::Borrow(look.fields->codes.get()));
@@ -46,7 +46,8 @@ class BatchType {
     new (&batch->look) Look(look);
     batch->batch = held.release();
     batch->info = InfoOf(batch->batch);
-    batch->rows = look.trim ? batch->info.valid_rows : batch->info.rows;
+    valid_rows = batch->info.valid_rows;
+    batch->rows = look.trim ? valid_rows : batch->info.rows;
     const uint8_t* const valid = Calls::Valid(batch->batch);
     batch->gaps = look.trim && std::find(valid, valid + batch->rows, 0) != valid + batch->rows;
     return object;

@@ -127,6 +127,8 @@ void AddDeviceBatch(PyObject* module) {
 
 void SetDeviceBatchType(PyObject* type) { batch_type = Type::CheckedSubclass(type, core_type); }
 
-Ref MakeBatch(mr_device_batch* owned, Look& look) { return Type::Take(batch_type, owned, look); }
+Ref MakeBatch(mr_device_batch* owned, Look& look, int64_t& valid_rows) {
+  return Type::Take(batch_type, owned, look, valid_rows);
+}
 
 }  // namespace millrace::python

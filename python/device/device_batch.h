@@ -1,6 +1,8 @@
 #ifndef MILLRACE_PYTHON_DEVICE_DEVICE_BATCH_H_
 #define MILLRACE_PYTHON_DEVICE_DEVICE_BATCH_H_
 
+#include <cstdint>
+
 #include "capi/millrace_device.h"
 #include "python/batch/look.h"
 #include "python/call/object.h"
@@ -12,8 +14,8 @@ void AddDeviceBatch(PyObject* module);
 // Sets the class of batches on devices, a subclass of _core.DeviceBatch without fields of its own.
 void SetDeviceBatchType(PyObject* type);
 
-// Takes over a batch of the feed that has this look.
-Ref MakeBatch(mr_device_batch* batch, Look& look);
+// Takes over a batch of the feed that has this look, and sets the rows that hold samples.
+Ref MakeBatch(mr_device_batch* batch, Look& look, int64_t& valid_rows);
 
 }  // namespace millrace::python
 

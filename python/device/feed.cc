@@ -21,7 +21,6 @@ struct FeedCalls {
   static constexpr auto Cancel = mr_feed_cancel;
   static constexpr auto TryNext = mr_feed_try_next;
   static constexpr auto Next = mr_feed_next;
-  static constexpr auto Info = mr_device_batch_info;
   static constexpr auto Save = mr_feed_save;
   static constexpr auto Restore = mr_feed_restore;
   static constexpr auto Seek = mr_feed_seek;

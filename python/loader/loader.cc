@@ -22,7 +22,6 @@ struct LoaderCalls {
   static constexpr auto Cancel = mr_loader_cancel;
   static constexpr auto TryNext = mr_loader_try_next;
   static constexpr auto Next = mr_loader_next;
-  static constexpr auto Info = mr_batch_info;
   static constexpr auto Save = mr_loader_save;
   static constexpr auto Restore = mr_loader_restore;
   static constexpr auto Seek = mr_loader_seek;

@@ -226,12 +226,10 @@ class LoaderType {
   }
 
   static Ref Deliver(typename Calls::BatchHandle* owned, Loader& from) {
-    mr_info info = {};
-    info.struct_size = sizeof info;
-    mr_error_free(Calls::Info(owned, &info));
-    Ref batch = MakeBatch(owned, from.look);
+    int64_t valid_rows = 0;
+    Ref batch = MakeBatch(owned, from.look, valid_rows);
     ++from.counts.batches;
-    from.counts.samples += static_cast<uint64_t>(info.valid_rows);
+    from.counts.samples += static_cast<uint64_t>(valid_rows);
     return batch;
   }
 
