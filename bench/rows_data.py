@@ -9,6 +9,17 @@ import sys
 from rows import BIN, DATA, Skip, measure, run_json
 
 
+def made_once(folder, fill):
+    """`folder`. Where it is missing, `fill` writes one beside it, which is renamed when whole."""
+    if not folder.exists():
+        part = folder.with_suffix(".part")
+        shutil.rmtree(part, ignore_errors=True)
+        part.mkdir(parents=True)
+        fill(part)
+        part.rename(folder)
+    return folder
+
+
 def record_file(record_bytes, total_bytes):
     """A TFRecord file of equal records, made once."""
     path = DATA / f"{record_bytes}b-{total_bytes}.tfrecord"
@@ -23,44 +34,34 @@ def record_file(record_bytes, total_bytes):
 
 def http_shards():
     """A folder of 8 TFRecord files of 110,000-byte records, 105 MB in all, made once."""
-    folder = DATA / "http_shards"
-    if not folder.exists():
-        part = folder.with_suffix(".part")
-        shutil.rmtree(part, ignore_errors=True)
-        part.mkdir(parents=True)
+    def fill(folder):
         for i in range(8):
-            subprocess.run([BIN / "bench_make_records", part / f"part-{i}.tfrecord", "110000",
+            subprocess.run([BIN / "bench_make_records", folder / f"part-{i}.tfrecord", "110000",
                             str(105_000_000 // 8)], check=True)
-        part.rename(folder)
-    return folder
+
+    return made_once(DATA / "http_shards", fill)
 
 
 def text_file(members):
     """A gzip file of members of 64 MiB of text in records of 600 bytes, made once."""
-    folder = DATA / f"text-{members}"
-    path = folder / "text.tfrecord"
-    if not path.exists():
-        part = folder.with_suffix(".part")
-        shutil.rmtree(part, ignore_errors=True)
-        part.mkdir(parents=True)
-        subprocess.run([BIN / "bench_make_text", part / path.name, "600", str(64 << 20),
+    def fill(folder):
+        subprocess.run([BIN / "bench_make_text", folder / "text.tfrecord", "600", str(64 << 20),
                         str(members)], check=True)
-        part.rename(folder)
-    return path
+
+    return made_once(DATA / f"text-{members}", fill) / "text.tfrecord"
 
 
 def index_folder(shards, records):
     """Links of one shard of empty records: the indexes are whole, the data is next to nothing."""
-    folder = DATA / f"index-{shards}x{records}"
-    if not folder.exists():
-        part = folder.with_suffix(".part")
-        shutil.rmtree(part, ignore_errors=True)
-        part.mkdir(parents=True)
-        shard = part / "shard-0000.tfrecord"
+    def fill(folder):
+        shard = folder / "shard-0000.tfrecord"
         subprocess.run([BIN / "bench_make_records", shard, "1", str(records * 17)], check=True)
         for i in range(1, shards):
-            os.link(shard, part / f"shard-{i:04}.tfrecord")
-        part.rename(folder)
+            os.link(shard, folder / f"shard-{i:04}.tfrecord")
+
+    folder = DATA / f"index-{shards}x{records}"
+    if not folder.exists():
+        made_once(folder, fill)
         stream_row("first_batch", folder)  # makes the indexes
     return folder
 
@@ -81,16 +82,12 @@ def imagenet_tar():
 
 def imagenet_shards(tar):
     """Converts the images of `tar` once."""
-    folder = DATA / "imagenet"
-    if not folder.exists():
-        part = DATA / "imagenet.part"
-        shutil.rmtree(part, ignore_errors=True)
-        part.mkdir(parents=True)
-        subprocess.run([BIN / "millrace", "records", "convert", "--from", "images", "--images", tar, "--out",
-                        part, "--prefix", "imagenet", "--shards", "8"], check=True,
+    def fill(folder):
+        subprocess.run([BIN / "millrace", "records", "convert", "--from", "images", "--images", tar,
+                        "--out", folder, "--prefix", "imagenet", "--shards", "8"], check=True,
                        stdout=sys.stderr)
-        part.rename(folder)
-    return folder
+
+    return made_once(DATA / "imagenet", fill)
 
 
 def imagenet_500px_tar():

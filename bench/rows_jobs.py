@@ -1,9 +1,9 @@
 """Trainings whose steps several rows time: jobs of bench/jobs over data that is made once."""
 import os
-import shutil
 import subprocess
 
 from rows import BIN, DATA, run_json
+from rows_data import made_once
 
 TARGETS = ["bench_make_tensors", "bench_train_steps"]
 RECORDS = 64  # of each folder of tensors: the data lies in the page cache
@@ -11,15 +11,11 @@ RECORDS = 64  # of each folder of tensors: the data lies in the page cache
 
 def drawn_tensors(field, *shape):
     """A folder of Examples with `field`, floats of `shape`, and a label, made once."""
-    folder = DATA / "-".join(["tensors", field, *map(str, shape)])
-    if not folder.exists():
-        part = folder.with_suffix(".part")
-        shutil.rmtree(part, ignore_errors=True)
-        part.mkdir(parents=True)
-        subprocess.run([BIN / "bench_make_tensors", part / "train.tfrecord", str(RECORDS), field,
+    def fill(folder):
+        subprocess.run([BIN / "bench_make_tensors", folder / "train.tfrecord", str(RECORDS), field,
                         *map(str, shape)], check=True)
-        part.rename(folder)
-    return folder
+
+    return made_once(DATA / "-".join(["tensors", field, *map(str, shape)]), fill)
 
 
 def hep_events():

@@ -1,12 +1,12 @@
 """Rows of the area `trainer` that scale: one rank and two, each on a core of its own."""
 import functools
 import pathlib
-import shutil
 import statistics
 import subprocess
 
 import rows_jobs
 from rows import BIN, DATA, Skip, need_cores, paired
+from rows_data import made_once
 from rows_jobs import cosmogan_maps, hep_events, time_steps, usable_cores
 
 FASHION_MNIST = pathlib.Path("/usr/share/datasets/fashion-mnist")
@@ -14,22 +14,18 @@ FASHION_MNIST = pathlib.Path("/usr/share/datasets/fashion-mnist")
 
 def fashion_mnist():
     """A folder of 15,000 of Fashion-MNIST's images, made once."""
-    if not FASHION_MNIST.exists():
-        raise Skip(f"no {FASHION_MNIST}")
-    folder = DATA / "fashion_mnist"
-    if not folder.exists():
-        part = folder.with_suffix(".part")
-        shutil.rmtree(part, ignore_errors=True)
-        part.mkdir(parents=True)
+    def fill(folder):
         subprocess.run([BIN / "millrace", "records", "convert", "--from", "idx",
                         "--images", FASHION_MNIST / "train-images-idx3-ubyte.gz",
                         "--labels", FASHION_MNIST / "train-labels-idx1-ubyte.gz",
-                        "--out", part, "--prefix", "train", "--shards", "8"],
+                        "--out", folder, "--prefix", "train", "--shards", "8"],
                        check=True, stdout=subprocess.DEVNULL)
-        for path in sorted(part.glob("*.tfrecord"))[2:]:
+        for path in sorted(folder.glob("*.tfrecord"))[2:]:
             path.unlink()
-        part.rename(folder)
-    return folder
+
+    if not FASHION_MNIST.exists():
+        raise Skip(f"no {FASHION_MNIST}")
+    return made_once(DATA / "fashion_mnist", fill)
 
 
 # Of each job of bench/jobs: its data, the batch of one rank, and the steps that are timed.

@@ -3,6 +3,7 @@
 import os
 import pathlib
 import sys
+import tempfile
 import unittest
 from unittest import mock
 
@@ -12,6 +13,7 @@ import bench  # noqa: E402
 import rows  # noqa: E402
 import rows_augment  # noqa: E402
 import rows_collectives  # noqa: E402
+import rows_data  # noqa: E402
 import rows_python  # noqa: E402
 
 AREAS = bench.AREAS.values()
@@ -46,6 +48,22 @@ class BenchRowsTest(unittest.TestCase):
                 name = target.removeprefix("bench_")
                 self.assertTrue(target in ("millrace", "millrace_python") or
                                 f"millrace_bench({name} " in built, target)
+
+    def test_a_folder_is_made_once_and_only_whole(self):
+        def fail(part):
+            (part / "half").touch()
+            raise OSError("disk full")
+
+        with tempfile.TemporaryDirectory() as data:
+            folder = pathlib.Path(data) / "deep" / "made"
+            with self.assertRaises(OSError):
+                rows_data.made_once(folder, fail)
+            self.assertFalse(folder.exists())
+            fill = mock.Mock(side_effect=lambda part: (part / "all").touch())
+            for _ in range(2):
+                self.assertEqual(folder, rows_data.made_once(folder, fill))
+            fill.assert_called_once()
+            self.assertEqual(["all"], [path.name for path in folder.iterdir()])
 
     def test_a_scaling_is_compared_within_its_turn(self):
         # In the second turn, which runs in reverse, the machine scales worse for all.
