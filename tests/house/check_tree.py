@@ -10,7 +10,8 @@
   - no library prints or ends the process;
   - no class has the name of a message of its namespace: the linker would take either for both;
   - no source file is longer than 800 lines;
-  - no sentence of a library's comment begins with What, Whatever, Who or Whoever;
+  - no sentence of a comment of cli, or of a library other than the trainer, begins with What,
+    Whatever, Who or Whoever;
   - no line of a source, CMake or shell file is longer than 100 columns, comments included, which
     clang-format leaves as they are.
 
