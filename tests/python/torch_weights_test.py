@@ -68,6 +68,7 @@ def randomize(net):
             nn.init.uniform_(module.running_var, 0.5, 1.5)
 
 
+@unittest.skipUnless(PROGRAM.exists(), f"{PROGRAM} is missing")
 class Weights:
     """The tests of one network."""
     network = ""
@@ -157,7 +158,6 @@ class Weights:
                 self.assertFalse(torch.equal(state[name], tensor), name)
 
 
-@unittest.skipUnless(PROGRAM.exists(), f"{PROGRAM} is missing")
 class MlpWeightsTest(Weights, unittest.TestCase):
     network = "mlp"
 
@@ -166,7 +166,6 @@ class MlpWeightsTest(Weights, unittest.TestCase):
                              nn.ReLU(), nn.Linear(512, CLASSES))
 
 
-@unittest.skipUnless(PROGRAM.exists(), f"{PROGRAM} is missing")
 class LeNetWeightsTest(Weights, unittest.TestCase):
     network = "lenet"
 
@@ -174,7 +173,6 @@ class LeNetWeightsTest(Weights, unittest.TestCase):
         return LeNet()
 
 
-@unittest.skipUnless(PROGRAM.exists(), f"{PROGRAM} is missing")
 class ResNet18WeightsTest(Weights, unittest.TestCase):
     network = "resnet18"
     image = (64, 64, 3)
@@ -183,7 +181,6 @@ class ResNet18WeightsTest(Weights, unittest.TestCase):
         return torchvision.models.resnet18(num_classes=CLASSES)
 
 
-@unittest.skipUnless(PROGRAM.exists(), f"{PROGRAM} is missing")
 class ResNet50WeightsTest(Weights, unittest.TestCase):
     network = "resnet50"
     image = (64, 64, 3)
