@@ -1,13 +1,13 @@
 #ifndef MILLRACE_CLI_EMULATE_WAIT_HISTOGRAM_H_
 #define MILLRACE_CLI_EMULATE_WAIT_HISTOGRAM_H_
 
-#include <array>
 #include <cstdint>
+
+#include "base/log_histogram.h"
 
 namespace millrace::cli {
 
-// The waits of steps, in 32 bins per power of two of nanoseconds: a run of any length takes the
-// same memory, and a quantile is at most 1/32 too large. A value type.
+// The waits of steps. A quantile is at most 1/32 too large. A value type.
 class WaitHistogram {
  public:
   // Seconds; a step notices a longer wait.
@@ -15,7 +15,7 @@ class WaitHistogram {
 
   void Add(double seconds);
 
-  uint64_t count() const { return count_; }
+  uint64_t count() const { return nanoseconds_.count(); }
   // The number of waits longer than kNoticed.
   uint64_t num_noticed() const { return num_noticed_; }
   double max() const { return max_; }
@@ -24,11 +24,7 @@ class WaitHistogram {
   double Quantile(double fraction) const;
 
  private:
-  static constexpr int kPerPower = 32;
-  static constexpr int kBins = kPerPower * 60;
-
-  std::array<uint64_t, kBins> bins_{};
-  uint64_t count_ = 0;
+  LogHistogram<32> nanoseconds_;
   uint64_t num_noticed_ = 0;
   double max_ = 0;
 };
