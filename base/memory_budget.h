@@ -38,6 +38,8 @@ class MemoryBudget {
   void Hold(int64_t bytes);
 
   int64_t reserved_bytes() const;  // the sum of work_bytes and standing_bytes
+  // The most that was reserved at once.
+  int64_t highest_bytes() const { return gauge_.max(); }
   int64_t standing_bytes() const;
   int64_t work_bytes() const;
   // The part of the limit that is left for work.

@@ -16,6 +16,7 @@
 #include "base/schema.h"
 #include "pipeline/batch.h"
 #include "pipeline/plan.h"
+#include "pipeline/profile.h"
 #include "readers/http_options.h"
 
 namespace millrace::pipeline {
@@ -154,6 +155,8 @@ class Pipeline {
   virtual uint64_t data_fingerprint() const = 0;
   // The number of records of the source, of elements of a zip or of windows; 0 if it is not known.
   virtual uint64_t num_records() const { return 0; }
+  // The measurements since the stream began. Thread-safe; takes a few microseconds.
+  virtual PipelineProfile Profile() const { return {}; }
   // Returns the file, offset and ordinal of a sample's record (of a zip: of its first input; of a
   // window: of its first element), for messages (MakeRecordError). REQUIRES: `id` is of a valid row
   // of a batch of this pipeline.

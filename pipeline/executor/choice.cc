@@ -202,4 +202,33 @@ int64_t Choice::NumAvailable(const ExecutorState& state) const {
   return items + (MayScan(state, ScanAhead(state)) ? 1 : 0);
 }
 
+// True if the memory budget alone keeps the next batch from being opened, or its bytes from being
+// read.
+bool Choice::WaitsForBudget(const ExecutorState& state) const {
+  if (state.queues.rows().waits() || state.queues.scan().waits()) return true;
+  return state.ring.empty() && !state.ring.opening() && HasNext(state) &&
+         AdmissionOfNext(state) != Admission::kYes;
+}
+
+// True if a worker has the order or the settler, and the next batch needs its outcome.
+bool Choice::WaitsForOrder(const ExecutorState& state) const {
+  if (state.pass_one.settling()) return true;
+  const bool front_is_claimed =
+      state.ring.num_open() > 1 || (!state.ring.empty() && !state.ring.HasUnclaimedRows());
+  return state.queues.planning() && !front_is_claimed;
+}
+
+// Looked at in this order: the first that holds is the reason, since none of those behind it would
+// be one without it.
+WaitCause Choice::CauseOfWait(const ExecutorState& state) const {
+  if (!state.ring.empty() && state.ring.front_is_ready()) return WaitCause::kHandOff;
+  if (state.demand.busy() >= state.demand.threads()) return WaitCause::kWork;
+  if (WaitsForBudget(state)) return WaitCause::kBudget;
+  if (NumAvailable(state) > 0) return WaitCause::kWorkers;
+  if (WaitsForOrder(state)) return WaitCause::kOrder;
+  if (state.profiler.reads().under_way() > 0) return WaitCause::kReading;
+  if (state.demand.busy() > 0) return WaitCause::kRing;
+  return state.growth.may_grow() ? WaitCause::kSource : WaitCause::kWorkers;
+}
+
 }  // namespace millrace::pipeline

@@ -9,6 +9,7 @@
 #include "pipeline/executor/growth.h"
 #include "pipeline/executor/parts.h"
 #include "pipeline/executor/pass_one.h"
+#include "pipeline/executor/profiler.h"
 #include "pipeline/executor/ring.h"
 #include "pipeline/executor/run_queues.h"
 #include "pipeline/executor/run_sizes.h"
@@ -32,6 +33,7 @@ struct ExecutorState {
   RunQueues queues;
   PassOne pass_one;
   Growth growth;
+  Profiler profiler;
 };
 
 // Immutable, thread-safe; the states that it is given are not.
@@ -60,6 +62,8 @@ class Choice {
   // A batch may be opened if the budget has room for its slab. The oldest one is opened in any
   // case, so that there is always progress, unless consumers hold too much.
   Admission AdmissionOfNext(const ExecutorState& state) const;
+  // The reason for which the next batch is not delivered now.
+  WaitCause CauseOfWait(const ExecutorState& state) const;
   // The number of closed batches that may be made now.
   size_t ClosedRoom(const ExecutorState& state) const {
     return state.pass_one.ClosedRoom(state.ring.length());
@@ -77,6 +81,8 @@ class Choice {
   bool MayJoin(const ExecutorState& state, const ProcessItem& item) const;
   bool MayScan(const ExecutorState& state, uint64_t ahead) const;
   uint64_t ScanAhead(const ExecutorState& state) const;
+  bool WaitsForBudget(const ExecutorState& state) const;
+  bool WaitsForOrder(const ExecutorState& state) const;
 
   // Constant after construction.
   const ExecutorParts& parts_;

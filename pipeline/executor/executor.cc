@@ -8,6 +8,7 @@
 #include "base/status.h"
 #include "pipeline/executor/locked.h"
 #include "pipeline/executor/settling.h"
+#include "pipeline/executor/work_clock.h"
 
 namespace millrace::pipeline {
 namespace {
@@ -52,7 +53,8 @@ ExecutorState MakeState(const ExecutorParts& parts) {
           .demand = Demand(limits, parts.adapt),
           .queues = RunQueues(budget, limits.threads),
           .pass_one = PassOne(budget),
-          .growth = Growth(parts)};
+          .growth = Growth(parts),
+          .profiler = Profiler(parts.plan, *parts.source, limits.threads)};
 }
 
 }  // namespace
@@ -117,6 +119,7 @@ absl::Status Executor::Start(StreamPlace place) {
   state_.stopped = false;
   result_ = absl::OkStatus();
   state_.ring.Begin(place.batch, std::move(place.token));
+  state_.profiler.Begin(Now());
   damage_ = DamageBudget(&parts_.plan.damage);
   if (left_out.has_value()) state_.growth.Begin(*std::move(left_out));
   if (settler != nullptr) BeginPassOneLocked(std::move(settler));
@@ -129,6 +132,33 @@ void Executor::BeginPassOneLocked(std::unique_ptr<Settler> settler) {
   const bool endless = records.size() == kInfinite && parts_.growing == nullptr;
   EmptyStreamWatch empty_stream(parts_.plan, endless, records.EpochSize(), parts_.num_records());
   state_.pass_one.Begin(std::move(settler), LaneEnds(parts_), std::move(empty_stream));
+}
+
+PipelineProfile Executor::Profile() const {
+  PipelineProfile profile;
+  profile.ring = parts_.prefetch_batches;
+  profile.workers = MaxThreads(parts_);
+  profile.memory = {.limit_bytes = budget_->limit_bytes(),
+                    .reserved_bytes = budget_->reserved_bytes(),
+                    .highest_bytes = budget_->highest_bytes(),
+                    .standing_bytes = budget_->standing_bytes(),
+                    .held_bytes = budget_->held_bytes(),
+                    .batch_bytes = static_cast<int64_t>(parts_.layout->slab_bytes)};
+  {
+    MutexLock lock(mu_);
+    profile.ring_goal = state_.ring.length();
+    state_.profiler.Fill(Now(), profile);
+  }
+  for (OpProfile& op : profile.ops) NameRecord(op.slowest);
+  return profile;
+}
+
+// Fills in where the first of the rows lies, if its source has files.
+void Executor::NameRecord(SlowRows& slow) const {
+  if (slow.row_ns == 0 || parts_.source->files().empty()) return;
+  const readers::RecordRef ref = LocateSample(*parts_.source, parts_.sample_parts(), slow.first);
+  slow.file = parts_.source->files()[ref.shard];
+  slow.record = static_cast<int64_t>(ref.ordinal);
 }
 
 // Waits for tasks and reads under way, and forgets what they were for. REQUIRES: stopped.
@@ -243,6 +273,7 @@ bool Executor::NextItem(TaskClock& clock, WorkItem& item) {
     clock.task_ns = now_ns;
   } else {
     state_.demand.EndWork(clock.item_ns, now_ns);
+    state_.profiler.EndItem(KindOf(item), now_ns - clock.item_ns);
     EndItemLocked(item);  // nothing is left in it that the executor owns
   }
   if (state_.ring.consumer_waits() && state_.demand.LookIsDue(now_ns)) AdaptLocked();
@@ -251,14 +282,21 @@ bool Executor::NextItem(TaskClock& clock, WorkItem& item) {
   state_.ring.WakeBetweenItems(now_ns, goes_on);
   // While this task keeps the executor.
   if (!goes_on && lock.Call()) goes_on = may_go_on && choice_.Pick(state_, item);
-  if (!goes_on) {
-    EndTaskLocked();
-    return false;
+  if (goes_on) {
+    clock.item_ns = now_ns;
+    state_.demand.BeginWork(now_ns);
+    WakeWorkersLocked();
   }
-  clock.item_ns = now_ns;
-  state_.demand.BeginWork(now_ns);
-  WakeWorkersLocked();
-  return true;
+  NoteWaitLocked(now_ns);
+  if (!goes_on) EndTaskLocked();
+  return goes_on;
+}
+
+// The reason for a wait of the consumer may have changed.
+void Executor::NoteWaitLocked(int64_t now_ns) {
+  if constexpr (!kProfiles) return;
+  if (!state_.ring.consumer_waits()) return;
+  state_.profiler.waits().Note(now_ns, choice_.CauseOfWait(state_));
 }
 
 // Does the part of an item that needs the mutex, which is held between two items anyway. Runs that
@@ -267,6 +305,9 @@ void Executor::EndItemLocked(WorkItem& item) {
   RunQueues& queues = state_.queues;
   if (auto* const process = std::get_if<ProcessItem>(&item)) {
     for (RowsRun* const run : process->runs) FinishRunLocked(*run);
+    if (process->scratch != nullptr) {
+      state_.profiler.EndWork(process->times, process->scratch->sample);
+    }
     queues.GiveBack(std::move(process->scratch));
     process->batch->remaining_rows -= process->num_rows;
     if (process->batch->remaining_rows == 0) FilledLocked(process->batch);
@@ -305,8 +346,11 @@ void Executor::Execute(OpenItem& item) {
 
 void Executor::Execute(PlanItem& item) {
   if (!item.batch->closed) {
+    const int64_t begin_ns = Now();
     planner_.FillIds(item);
+    const int64_t serial_ns = Now() - begin_ns;
     Locked lock(*this);
+    state_.profiler.AddSerial(serial_ns);
     state_.queues.SetPlanning(false);
     WakeWorkersLocked();
   }
@@ -332,18 +376,22 @@ void Executor::Execute(ProcessItem& item) {
   if (item.scratch == nullptr) {
     item.scratch = std::make_unique<RunScratch>(processor_.MakeScratch());
   }
-  const int64_t begin_ns = Now();
+  WorkClock clock(*item.scratch, sizes_.row_ns() * item.num_rows, Now());
   {
     ReturnedBytes returned(*budget_);
-    for (RowsRun* const run : item.runs) {
+    for (size_t i = 0; i < item.runs.size(); ++i) {
+      RowsRun* const run = item.runs[i];
+      if (clock.Samples(i, item.runs.size())) {
+        item.scratch->sample.Request(processor_.num_phases(), clock.weighs());
+      }
       run->bad_rows = processor_.Process(*run, *item.scratch);
       returned.Add(std::exchange(run->records.reserved_bytes, 0));
       run->DropRecords();
     }
   }
-  const int64_t worked_ns = Now() - begin_ns;
-  counters_.work_nanoseconds.Add(worked_ns);
-  sizes_.LearnRows(worked_ns, item.num_rows);
+  item.times = clock.End(item.num_rows, Now());
+  counters_.work_nanoseconds.Add(item.times.ns);
+  sizes_.LearnRows(item.times.ns, item.num_rows);
   counters_.records_read.Add(item.num_rows);
   item.scratch = CountScratch(std::move(item.scratch));
 }
@@ -359,6 +407,7 @@ void Executor::Execute(FinishItem& item) {
 
 void Executor::Execute(ScanItem& item) {
   const ScanClaim& claim = item.claim;
+  const int64_t begin_ns = Now();
   const std::vector<SampleId> ids = planner_.IdsOf(*item.order, claim);
   if (claim.discards) {
     ReleaseRecords(*parts_.growing, ids);  // positions of a lane that is done are passed over
@@ -377,6 +426,7 @@ void Executor::Execute(ScanItem& item) {
     Locked lock(*this);
     // One worker plans at a time, so blocks come onto the board in the order of claims.
     state_.pass_one.Append(claim, runs);
+    state_.profiler.AddSerial(Now() - begin_ns);
     state_.queues.SetPlanning(false);
     admitted = state_.queues.AdmitPlanned(runs);
     WakeWorkersLocked();
@@ -412,6 +462,7 @@ void Executor::Execute(ExamineItem& item) {
 // Tells the settler the findings at the heads of the lanes' queues, until there are none. Owns the
 // settler meanwhile.
 void Executor::Execute(SettleItem&) {
+  const int64_t begin_ns = Now();
   while (true) {
     PassOne::Turn turn;
     uint64_t elements = 0;
@@ -421,6 +472,7 @@ void Executor::Execute(SettleItem&) {
       elements = state_.growth.elements();
       if (state_.stopped || turn.idle) {
         state_.pass_one.EndSettling();
+        state_.profiler.AddSerial(Now() - begin_ns);
         return CheckProgressLocked();
       }
     }
@@ -458,10 +510,12 @@ void Executor::Submit(Run* run) {
   if (reads.empty()) planner_.NoteRead(*run);
   // Made here, where no memory for it ends no more than the item.
   std::vector<absl::Status> unread(reads.size());
+  run->records.submitted_ns = Now();
   {
     Locked lock(*this);
     if (reads.empty()) return state_.queues.of<Run>().PutReady(run);
     ++reads_;
+    state_.profiler.reads().Begin(run->records.submitted_ns);
   }
   // Not under the mutex: the engine may call back before it returns.
   const auto on_read = [this, run](std::vector<absl::Status> status) {
@@ -481,13 +535,16 @@ void Executor::OnRead(Run* run, std::vector<absl::Status> status) {
   fetch_watch_.Read(run->records);
   planner_.NoteRead(*run);
   {
+    const int64_t now_ns = Now();
     Locked lock(*this);
+    state_.profiler.reads().End(now_ns, run->records);
     if (!run->records.alone && NeedsSingleReads(run->records)) {
       run->records.alone = true;
       state_.queues.of<Run>().PutRetry(run);
     } else {
       state_.queues.of<Run>().PutReady(run);
     }
+    NoteWaitLocked(now_ns);
     WakeWorkersLocked();
   }
   MutexLock lock(mu_);
@@ -533,6 +590,7 @@ void Executor::FilledLocked(OpenBatch* batch) {
 
 void Executor::ReadyLocked(OpenBatch* batch) {
   state_.ring.PutReady(batch, ItemsAreShort(batch->data->layout->slab_bytes));
+  state_.profiler.SetReady(Now(), state_.ring.num_ready());
   AdaptLocked();
 }
 
@@ -625,6 +683,7 @@ void Executor::ObeyLocked(const Goals& goals) {
   counters_.threads.Add(threads - state_.demand.threads());
   counters_.ring.Add(batches - state_.ring.length());
   state_.demand.SetThreads(threads);
+  state_.profiler.SetGoal(Now(), threads);
   state_.ring.SetLength(batches);
   WakeWorkersLocked();
 }

@@ -25,6 +25,7 @@
 #include "pipeline/executor/scanner.h"
 #include "pipeline/executor/work_item.h"
 #include "pipeline/pipeline.h"
+#include "pipeline/profile.h"
 #include "pipeline/run/kept_records.h"
 #include "pipeline/run/processor.h"
 
@@ -39,13 +40,14 @@
 // records lane by lane, one worker at a time settles the complete heads of the lanes' reorder
 // queues, and the batches that the settler closes are opened in their order.
 //
-// The state has five parts, each with a header of its own, and one mutex guards them all:
+// The state has six parts, each with a header of its own, and one mutex guards them all:
 //
 //   Ring       the open batches, and the wake-ups of the consumer      executor/ring.h
 //   RunQueues  the runs of both passes on their way, and idle ones     executor/run_queues.h
 //   PassOne    positions looked at, findings, closed batches           executor/pass_one.h
 //   Growth     how far a source that grows has come                    executor/growth.h
 //   Demand     threads at work, and what the adapter makes of it       executor/demand.h
+//   Profiler   the times for Pipeline::Profile                          executor/profiler.h
 //
 // Choice (executor/choice.h) looks at all of them and says what to do next. An item's work is done
 // without the mutex, by Planner, Scanner, RunProcessor, the settler and BatchMaker, which know
@@ -61,7 +63,7 @@ struct StreamPlace {
   std::string token;   // the token of this place
 };
 
-// Start, Next and Save from one thread at a time; Cancel and SetGoals from any.
+// Start, Next and Save from one thread at a time; Cancel, SetGoals and Profile from any.
 class Executor {
  public:
   explicit Executor(ExecutorParts parts);
@@ -84,6 +86,8 @@ class Executor {
   void Withdraw(absl::Status error, std::string token) MILLRACE_EXCLUDES(mu_);
   // The token of the batch delivered last, or of the place where the stream began.
   std::string Save() const MILLRACE_EXCLUDES(mu_);
+  // The same as Pipeline::Profile.
+  PipelineProfile Profile() const MILLRACE_EXCLUDES(mu_);
 
   // From now on at most `threads` workers at once and `batches` open batches; both are clamped to
   // the range that the options allow. Ends adapting. Never changes a result.
@@ -107,6 +111,8 @@ class Executor {
   std::optional<absl::StatusOr<std::optional<Batch>>> StopIfStuckLocked() MILLRACE_REQUIRES(mu_);
   absl::StatusOr<std::optional<Batch>> DeliverLocked() MILLRACE_REQUIRES(mu_);
   void EndWaitLocked() MILLRACE_REQUIRES(mu_);
+  void NoteWaitLocked(int64_t now_ns) MILLRACE_REQUIRES(mu_);
+  void NameRecord(SlowRows& slow) const;
   void CountDamage(const BatchData& data);
   absl::Status HeldErrorLocked() const MILLRACE_REQUIRES(mu_);
   absl::Status EndStatusLocked() const MILLRACE_REQUIRES(mu_);

@@ -57,7 +57,9 @@ std::optional<absl::StatusOr<std::optional<Batch>>> Executor::AwaitNext(
 bool Executor::WaitLocked(std::chrono::nanoseconds limit) {
   if (!state_.ring.consumer_waits()) {
     counters_.waits.Add();
-    state_.ring.BeginWait(Now());
+    const int64_t now_ns = Now();
+    state_.ring.BeginWait(now_ns);
+    state_.profiler.waits().Begin(now_ns, choice_.CauseOfWait(state_));
   }
   if (limit == kNoLimit) {
     batch_ready_.Wait(mu_);
@@ -69,7 +71,9 @@ bool Executor::WaitLocked(std::chrono::nanoseconds limit) {
 
 void Executor::EndWaitLocked() {
   if (!state_.ring.consumer_waits()) return;
-  const int64_t waited = state_.ring.EndWait(Now());
+  const int64_t now_ns = Now();
+  const int64_t waited = state_.ring.EndWait(now_ns);
+  state_.profiler.waits().End(now_ns);
   state_.demand.Waited(waited);
   counters_.wait_nanoseconds.Add(waited);
 }
@@ -139,6 +143,8 @@ absl::StatusOr<std::optional<Batch>> Executor::DeliverLocked() {
   data->held = true;
   budget_->Hold(data->reserved_bytes);
   counters_.batches.Add();
+  state_.profiler.Delivered(data->num_valid_rows);
+  state_.profiler.SetReady(Now(), state_.ring.num_ready());
   state_.ring.Delivered(std::move(batch), data->resume_token);
   if (parts_.growing != nullptr) ReleaseRows(*parts_.growing, *data);
   // To wake workers takes Next several microseconds.

@@ -72,6 +72,7 @@ class PassOne {
   }
   void BeginSettling() { settling_ = true; }
   void EndSettling() { settling_ = false; }
+  bool settling() const { return settling_; }
   // The settler's next work.
   struct Turn {
     Settler* settler = nullptr;

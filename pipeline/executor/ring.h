@@ -33,6 +33,7 @@ class Ring {
   void Clear();
 
   bool empty() const { return batches_.empty(); }
+  size_t num_open() const { return batches_.size(); }
   int length() const { return length_; }
   void SetLength(int length) { length_ = length; }
   // The number of batches that could be delivered.

@@ -53,12 +53,22 @@ struct SubmitItem {
   Run* run = nullptr;
 };
 
+// The times of work on rows.
+struct WorkTimes {
+  int64_t rows = 0;
+  int64_t ns = 0;
+  // The part that was measured in both clocks, and the processor time in it.
+  int64_t clocked_ns = 0;
+  int64_t clocked_cpu_ns = 0;
+};
+
 // Works on runs of one batch.
 struct ProcessItem {
   OpenBatch* batch = nullptr;
   int64_t num_rows = 0;  // the rows of all runs
   RunList<RowsRun> runs;
   std::unique_ptr<RunScratch> scratch;  // null: none was idle
+  WorkTimes times;                      // of the work that was done
 };
 
 // Mends the damaged rows of a batch whose rows have all landed, and applies the ops over the whole

@@ -35,6 +35,7 @@ class ExecutorPipeline final : public Pipeline {
   uint64_t data_fingerprint() const override { return executor_->parts().data_fingerprint; }
   uint64_t num_records() const override;
   StreamLength length() const override;
+  PipelineProfile Profile() const override { return executor_->Profile(); }
   RecordError Locate(const SampleId& id) const override;
   std::string Save() const override { return executor_->Save(); }
   absl::Status Restore(const std::string& token) override;

@@ -12,13 +12,15 @@ readers::RecordRef RunProcessor::RefOfElement(const RunRecords& records, size_t 
   return source_.Locate(records.elements.ids[element].record);
 }
 
-bool RunProcessor::WorkOnElements(const RunRecords& records, Run& elements,
+bool RunProcessor::WorkOnElements(const RunRecords& records, Run& elements, RunSample& sample,
                                   FailedRows& failed) const {
   Load(records, elements);
+  sample.End(0, elements);
   failed.Look("source");
   for (size_t i = 0; i + 1 < first_op_; ++i) {
     if (!ApplyCaught(*plan_.ops[i].op, elements)) return false;
     failed.Look(plan_.ops[i].stage);
+    sample.End(i + 1, elements);
   }
   return true;
 }
@@ -29,7 +31,7 @@ void RunProcessor::FailByElement(const RowsRun& work, RunScratch& scratch, Run& 
     const RunRecords records = RecordsOfElement(work.records, element);
     Run single(scratch.arena, plan_.seed, work.position, records.elements.ids.data(), 1);
     FailedRows its(single);
-    WorkOnElements(records, single, its);
+    WorkOnElements(records, single, scratch.sample, its);
     if (single.all_ok()) continue;
     run.Fail(0, At(single.status(0), RefOfElement(records, 0)));
     return failed.Note(0, its.StageOf(0));
@@ -43,7 +45,7 @@ bool RunProcessor::LoadWindows(const RowsRun& work, RunScratch& scratch, Run& ru
   const RunRecords& records = work.records;
   Run elements(scratch.arena, plan_.seed, work.position, records.elements.ids.data(), records.rows);
   FailedRows its(elements);
-  if (!WorkOnElements(records, elements, its)) {
+  if (!WorkOnElements(records, elements, scratch.sample, its)) {
     if (run.num_rows() > 1) return false;
     FailByElement(work, scratch, run, failed);
     return true;
@@ -59,6 +61,7 @@ bool RunProcessor::LoadWindows(const RowsRun& work, RunScratch& scratch, Run& ru
   }
   run.Bind(scratch.slots[first_op_ - 1]);
   window_->GroupElements(elements, records.elements.at, run);
+  scratch.sample.End(first_op_, run);
   return true;
 }
 

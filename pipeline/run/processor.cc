@@ -4,6 +4,7 @@
 #include <cstring>
 #include <iterator>
 #include <memory>
+#include <numeric>
 #include <span>
 #include <string>
 #include <utility>
@@ -265,6 +266,11 @@ void RunProcessor::Store(const RowsRun& work, Run& run) const {
   }
 }
 
+int64_t RunProcessor::StoredBytes(const RowsRun& work) const {
+  const std::vector<size_t>& row_bytes = work.batch->data->layout->row_bytes;
+  return work.num_rows() * static_cast<int64_t>(std::reduce(row_bytes.begin(), row_bytes.end()));
+}
+
 absl::Status RunProcessor::At(const absl::Status& status, const readers::RecordRef& ref) const {
   RecordError error = GetRecordError(status).value_or(RecordError());
   const bool located = !error.file.empty();
@@ -314,6 +320,7 @@ bool RunProcessor::LoadRows(const RowsRun& work, RunScratch& scratch, Run& run,
     LoadKept(work.kept, run);
   }
   failed.Look("source");
+  scratch.sample.End(0, run);
   return true;
 }
 
@@ -324,14 +331,19 @@ std::optional<std::vector<BadRow>> RunProcessor::TryProcess(const RowsRun& work,
   PlaceSlots(work, scratch);
   Run run(scratch.arena, plan_.seed, work.position, work.ids(), work.num_rows());
   FailedRows failed(run);
+  RunSample& sample = scratch.sample;
+  sample.Begin(run);
   if (!LoadRows(work, scratch, run, failed)) return std::nullopt;
   for (size_t i = first_op_; i < plan_.ops.size(); ++i) {
     run.Bind(scratch.slots[i]);
     if (!ApplyCaught(*plan_.ops[i].op, run)) return std::nullopt;
     failed.Look(plan_.ops[i].stage);
+    sample.End(i + 1, run);
   }
   Store(work, run);
   failed.Look("batch");
+  sample.End(num_phases() - 1, run);
+  sample.Finish(StoredBytes(work));
   std::vector<BadRow> bad_rows;
   for (const auto& [row, stage] : failed.Take()) {
     const absl::Status& error = run.status(row);

@@ -12,6 +12,7 @@
 #include "pipeline/run/failed_rows.h"
 #include "pipeline/run/records.h"
 #include "pipeline/run/rows_run.h"
+#include "pipeline/run/run_sample.h"
 #include "pipeline/stages/window_op.h"
 #include "readers/record_source.h"
 
@@ -25,6 +26,8 @@ struct RunScratch {
   RunArena arena;
   std::vector<std::vector<FieldSlots>> slots;  // per op, the places of the fields that it binds
   int64_t reserved_bytes = 0;                  // the bytes of the arena, reserved in the budget
+  uint64_t items = 0;                          // the items that were done with it
+  RunSample sample;                            // of the run that is to be measured, if one is
 };
 
 // Turns the bytes of a run into rows of its batch. Immutable, thread-safe.
@@ -40,6 +43,8 @@ class RunProcessor {
   // Works on a run and stores its rows. Returns the bad ones, ascending. An op that throws makes
   // its row INTERNAL.
   std::vector<BadRow> Process(const RowsRun& work, RunScratch& scratch) const;
+  // The phases of a run that RunSample measures: its source, its ops, the storing of its rows.
+  size_t num_phases() const { return plan_.ops.size() + 2; }
   // The number of rows that an op wants at least.
   int64_t preferred_rows() const { return preferred_rows_; }
   // True if the plan goes on behind a row with this error.
@@ -55,7 +60,8 @@ class RunProcessor {
   bool LoadRows(const RowsRun& work, RunScratch& scratch, Run& run, FailedRows& failed) const;
   bool LoadWindows(const RowsRun& work, RunScratch& scratch, Run& run, FailedRows& failed) const;
   // Works on elements of windows; false: an op threw in a run of several.
-  bool WorkOnElements(const RunRecords& records, Run& elements, FailedRows& failed) const;
+  bool WorkOnElements(const RunRecords& records, Run& elements, RunSample& sample,
+                      FailedRows& failed) const;
   // Fails the one window of `work`, whose elements an op does not take together.
   void FailByElement(const RowsRun& work, RunScratch& scratch, Run& run, FailedRows& failed) const;
   readers::RecordRef RefOfElement(const RunRecords& records, size_t element) const;
@@ -81,6 +87,8 @@ class RunProcessor {
   // Adds to an error where its record lies.
   absl::Status At(const absl::Status& status, const readers::RecordRef& ref) const;
   void Store(const RowsRun& work, Run& run) const;
+  // The bytes of the run's rows in the slab, but for those of ragged fields.
+  int64_t StoredBytes(const RowsRun& work) const;
   void StoreField(const RowsRun& work, size_t field, Run& run) const;
   // Stores all rows of a field at once, if the column lies as the field wants it.
   bool StoreAtOnce(const RowsRun& work, size_t field, const Column& column) const;

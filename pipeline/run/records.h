@@ -41,6 +41,7 @@ struct RunRecords {
   bool alone = false;                     // true if every record is read by itself
   bool in_place = false;                  // true if records lie in memory, and none is read
   int64_t reserved_bytes = 0;             // the bytes of the buffer, reserved in the budget
+  int64_t submitted_ns = 0;               // the time at which its reads began
 
   // The rows of the run.
   int64_t num_rows() const { return windows < 0 ? rows : windows; }

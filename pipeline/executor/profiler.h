@@ -1,0 +1,150 @@
+#ifndef MILLRACE_PIPELINE_EXECUTOR_PROFILER_H_
+#define MILLRACE_PIPELINE_EXECUTOR_PROFILER_H_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "pipeline/executor/work_item.h"
+#include "pipeline/plan/physical.h"
+#include "pipeline/profile.h"
+#include "pipeline/run/records.h"
+#include "pipeline/run/run_sample.h"
+#include "readers/record_source.h"
+
+// The executor's measurements for Pipeline::Profile. They cost a few additions at the ends of
+// items, where the mutex is held and the clock was read anyway.
+
+namespace millrace::pipeline {
+
+// The kind of an item that is something.
+ItemKind KindOf(const WorkItem& item);
+
+// Threads read the clock before they have the mutex, so times may come in another order than they
+// were read in: a time before the last one counts as that one.
+
+// A number that changes now and then, added up over time.
+class LevelTime {
+ public:
+  void Begin(int64_t now_ns, int64_t level);
+  void Set(int64_t now_ns, int64_t level);
+  int64_t level() const { return level_; }
+  // The sum of level x nanoseconds until now.
+  int64_t Sum(int64_t now_ns) const;
+
+ private:
+  int64_t level_ = 0;
+  int64_t since_ns_ = 0;
+  int64_t sum_ = 0;
+};
+
+// The consumer's waits by cause. A wait has one cause at each moment, so the causes' times add up
+// to the time of all waits.
+class WaitWatch {
+ public:
+  void Begin(int64_t now_ns, WaitCause cause);
+  // From now on the wait has this cause. REQUIRES: Begin was called, and End was not.
+  void Note(int64_t now_ns, WaitCause cause);
+  void End(int64_t now_ns);
+  // Adds what it has counted, with the wait under way until now.
+  void Fill(int64_t now_ns, PipelineProfile& profile) const;
+
+ private:
+  bool waits_ = false;
+  WaitCause cause_ = WaitCause::kWork;
+  int64_t begins_ns_ = 0;  // the time at which the wait began
+  int64_t since_ns_ = 0;   // the time since which it has this cause
+  WaitTimes ns_{};
+  TimeHistogram lengths_;
+};
+
+// Groups of reads, in all and by file.
+class ReadTimes {
+ public:
+  explicit ReadTimes(size_t num_files) : files_(num_files) {}
+
+  // The number of groups under way.
+  int64_t under_way() const { return under_way_.level(); }
+  void Begin(int64_t now_ns);
+  // A group that began at records.submitted_ns has ended. It counts for the file of its first read.
+  void End(int64_t now_ns, const RunRecords& records);
+  void Clear(int64_t now_ns);
+  void Fill(int64_t now_ns, const readers::RecordSource& source, ReadProfile& profile) const;
+
+ private:
+  struct File {
+    int64_t reads = 0;
+    int64_t ns = 0;
+    int64_t max_ns = 0;
+  };
+  void CountWindow(int64_t now_ns, int64_t bytes);
+
+  LevelTime under_way_;
+  LevelTime any_;
+  int64_t window_ns_ = 0;  // the time at which the window under way began
+  int64_t window_bytes_ = 0;
+  ReadProfile sums_;
+  std::vector<File> files_;  // by shard
+};
+
+// Thread-compatible; the executor's mutex guards it.
+class Profiler {
+ public:
+  // Borrows both for its lifetime. `threads`: the workers that the pipeline uses at first.
+  Profiler(const PhysicalPlan& plan, const readers::RecordSource& source, int threads);
+
+  // The stream begins anew: all counts are 0.
+  void Begin(int64_t now_ns);
+
+  // Workers.
+  void EndItem(ItemKind kind, int64_t busy_ns) {
+    if constexpr (!kProfiles) return;
+    ItemTimes& times = items_[static_cast<size_t>(kind)];
+    ++times.items;
+    times.busy_ns += busy_ns;
+  }
+  // The end of a ProcessItem. Takes in the sample of one of its runs, if there is one, and empties
+  // it.
+  void EndWork(const WorkTimes& work, RunSample& sample);
+  void AddSerial(int64_t ns) { serial_ns_ += ns; }
+  void SetGoal(int64_t now_ns, int threads) { goal_.Set(now_ns, threads); }
+
+  // Batches.
+  void SetReady(int64_t now_ns, int batches) { ready_.Set(now_ns, batches); }
+  void Delivered(int64_t rows) {
+    ++batches_;
+    rows_ += rows;
+  }
+
+  WaitWatch& waits() { return waits_; }
+  ReadTimes& reads() { return reads_; }
+  const ReadTimes& reads() const { return reads_; }
+
+  // Fills in all but the limits of workers and the ring, and the memory.
+  void Fill(int64_t now_ns, PipelineProfile& profile) const;
+
+ private:
+  void AddPhase(const RunSample& sample, size_t phase);
+  void NameOps(std::vector<OpProfile>& ops) const;
+
+  // Constant after construction.
+  const PhysicalPlan& plan_;
+  const readers::RecordSource& source_;
+
+  int64_t begins_ns_ = 0;
+  std::array<ItemTimes, kNumItemKinds> items_{};
+  WorkTimes work_;
+  int64_t serial_ns_ = 0;
+  int64_t batches_ = 0;
+  int64_t rows_ = 0;
+  LevelTime goal_;
+  LevelTime ready_;
+  std::vector<OpProfile> ops_;  // without names
+  WaitWatch waits_;
+  ReadTimes reads_;
+};
+
+}  // namespace millrace::pipeline
+
+#endif  // MILLRACE_PIPELINE_EXECUTOR_PROFILER_H_
