@@ -19,17 +19,18 @@ import rows_augment  # noqa: E402
 import rows_collectives  # noqa: E402
 import rows_optimizer  # noqa: E402
 import rows_pipeline  # noqa: E402
+import rows_profile  # noqa: E402
 import rows_python  # noqa: E402
 import rows_readers  # noqa: E402
 import rows_scaling  # noqa: E402
 import rows_trainer  # noqa: E402
 from machine import put_between, today  # noqa: E402
 from rows import ROOT, run_rows  # noqa: E402
-from table import counts, table  # noqa: E402
+from table import count_told, merged, told  # noqa: E402
 
 README = BENCH / "README.md"
 REPEATS = 9
-PUBLISHED = {"trainer": 5}  # areas whose table the README has, and the turns of their rows
+PUBLISHED = {"profile": REPEATS, "trainer": 5}  # areas whose table the README has, and the turns of their rows
 
 
 def joined(*parts):
@@ -41,7 +42,7 @@ def joined(*parts):
 
 
 AREAS = {"augment": rows_augment, "collectives": rows_collectives, "pipeline": rows_pipeline,
-         "python": rows_python, "readers": rows_readers,
+         "profile": rows_profile, "python": rows_python, "readers": rows_readers,
          "trainer": joined(rows_trainer, rows_optimizer, rows_scaling)}
 
 
@@ -81,8 +82,14 @@ def show(row):
 
 
 def publish(area, rows, document=README):
-    text = f"{today()}.\n{counts(rows, 'bars')}:\n\n{table(rows, 'bar')}"
-    put_between(document, marks(area), text)
+    """Writes the area's table. Rows of it that were not measured now stay, if they were measured on
+    the same day and machine."""
+    begin, end = marks(area)
+    former = document.read_text().partition(begin)[2].partition(end)[0]
+    order = [bench.__name__ for bench in AREAS[area].ROWS]
+    text = merged(former if former.startswith(f"{today()}.") else "", rows, order, "bar")
+    put_between(document, (begin, end),
+                f"{today()}.\n{count_told(told(text), 'bars')}:\n\n{text}")
 
 
 def parse(words):
@@ -94,15 +101,15 @@ def parse(words):
                         help=f"turns per row, at least 1 (default {REPEATS}, of trainer "
                         f"{PUBLISHED['trainer']})")
     parser.add_argument("--publish", action="store_true",
-                        help=f"write the table of all rows into bench/README.md "
-                        f"({', '.join(PUBLISHED)})")
+                        help=f"write the rows into the table of bench/README.md "
+                        f"({', '.join(PUBLISHED)}); others of the same day and machine stay")
     options = parser.parse_args(words)
     names = [bench.__name__ for bench in AREAS[options.area].ROWS]
     for name in options.row or []:
         if name not in names:
             parser.error(f"{options.area} has no row '{name}', but {', '.join(names)}")
-    if options.publish and (options.row or options.area not in PUBLISHED):
-        parser.error(f"--publish takes all rows of {' or '.join(PUBLISHED)}")
+    if options.publish and options.area not in PUBLISHED:
+        parser.error(f"--publish goes with {' or '.join(PUBLISHED)}")
     if options.repeats is None:
         options.repeats = PUBLISHED.get(options.area, REPEATS)
     return options

@@ -65,6 +65,33 @@ class BenchRowsTest(unittest.TestCase):
             fill.assert_called_once()
             self.assertEqual(["all"], [path.name for path in folder.iterdir()])
 
+    def test_published_rows_take_the_place_of_those_of_the_same_day(self):
+        def row(name, value, met):
+            return {"name": name, "value": value, "unit": "us", "limit": 1, "ratio": value,
+                    "value_spread": 0, "limit_spread": 0, "repeats": 1, "bar": "ratio <= 2",
+                    "met": met}
+
+        of_area = bench.AREAS["trainer"].ROWS
+        first, last = of_area[0].__name__, of_area[-1].__name__
+        begin, end = bench.marks("trainer")
+        with tempfile.TemporaryDirectory() as folder:
+            document = pathlib.Path(folder) / "README.md"
+            document.write_text(f"before\n{begin}Not measured yet.\n{end}behind\n")
+            with mock.patch.object(bench, "today", return_value="Monday"):
+                bench.publish("trainer", [row(last, 3, False)], document)
+                bench.publish("trainer", [row(first, 1, True)], document)
+                bench.publish("trainer", [row(last, 2, True)], document)
+            text = document.read_text()
+            self.assertIn("Monday.\n2 of 2 bars met, 0 missed, 0 not told:\n", text)
+            self.assertLess(text.index(f"| `{first}` | 1 us"), text.index(f"| `{last}` | 2 us"))
+            self.assertNotIn("3 us", text)
+            with mock.patch.object(bench, "today", return_value="Tuesday"):
+                bench.publish("trainer", [row(last, 3, False)], document)
+            text = document.read_text()
+            self.assertIn("Tuesday.\n0 of 1 bars met, 1 missed, 0 not told:\n", text)
+            self.assertNotIn(first, text)
+            self.assertTrue(text.startswith("before\n") and text.endswith("behind\n"))
+
     def test_a_scaling_is_compared_within_its_turn(self):
         # In the second turn, which runs in reverse, the machine scales worse for all.
         order = []
