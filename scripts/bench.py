@@ -24,13 +24,14 @@ import rows_python  # noqa: E402
 import rows_readers  # noqa: E402
 import rows_scaling  # noqa: E402
 import rows_trainer  # noqa: E402
+import rows_verdict  # noqa: E402
 from machine import put_between, today  # noqa: E402
 from rows import ROOT, run_rows  # noqa: E402
 from table import count_told, merged, told  # noqa: E402
 
 README = BENCH / "README.md"
 REPEATS = 9
-PUBLISHED = {"profile": REPEATS, "trainer": 5}  # areas whose table the README has, and the turns of their rows
+PUBLISHED = {"profile": REPEATS, "trainer": 5, "verdict": 5}  # areas whose table the README has, and the turns of their rows
 
 
 def joined(*parts):
@@ -43,7 +44,7 @@ def joined(*parts):
 
 AREAS = {"augment": rows_augment, "collectives": rows_collectives, "pipeline": rows_pipeline,
          "profile": rows_profile, "python": rows_python, "readers": rows_readers,
-         "trainer": joined(rows_trainer, rows_optimizer, rows_scaling)}
+         "trainer": joined(rows_trainer, rows_optimizer, rows_scaling), "verdict": rows_verdict}
 
 
 def marks(area):
