@@ -86,10 +86,6 @@ struct WeightsUsed {
 // "weights: checkpoints/checkpoint-00000940.safetensors, step 940, their average".
 std::string FormatWeights(const WeightsUsed& weights);
 
-// "NOT input-bound" below 5 %, "MODERATELY input-bound" below 20 %, else "HIGHLY
-// input-bound": the limits of xprof's input pipeline analysis.
-std::string InputVerdict(double wait_fraction);
-
 // Rows of "name  value", the names padded to one width.
 std::vector<std::string> FormatTable(
     const std::vector<std::pair<std::string, std::string>>& settings);

@@ -110,11 +110,6 @@ std::string FormatWeights(const WeightsUsed& weights) {
   return absl::StrCat("weights: ", weights.path, step, weights.is_average ? ", their average" : "");
 }
 
-std::string InputVerdict(double wait_fraction) {
-  if (wait_fraction < 0.05) return "NOT input-bound";
-  return wait_fraction < 0.20 ? "MODERATELY input-bound" : "HIGHLY input-bound";
-}
-
 std::vector<std::string> FormatTable(
     const std::vector<std::pair<std::string, std::string>>& settings) {
   size_t width = 0;

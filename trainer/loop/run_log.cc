@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "pipeline/diagnosis.h"
 #include "trainer/loop/describe.h"
 
 namespace millrace::trainer {
@@ -99,7 +100,8 @@ RunLog::Fractions RunLog::fractions(const collectives::ReducerCounters& counters
 void RunLog::PrintTotal(const TrainOutcome& outcome, double exposed_fraction) const {
   if (steps_ > 0) {
     Print(absl::StrFormat("input path: data wait %.1f%% of step time, %s (first step excluded)",
-                          100 * outcome.wait_fraction, InputVerdict(outcome.wait_fraction)));
+                          100 * outcome.wait_fraction,
+                          pipeline::InputVerdict(outcome.wait_fraction)));
     Print(FormatTotal({steps_, samples_, first_step_seconds_ + total_.step_seconds, 0}, total_));
   }
   if (outcome.skipped > 0) {

@@ -229,12 +229,7 @@ TEST(ReportTest, ANormThatIsNoNumberIsNotHidden) {
   EXPECT_EQ(norms.largest, 3);
 }
 
-TEST(ReportTest, VerdictFollowsTheShare) {
-  EXPECT_EQ(InputVerdict(0.0499), "NOT input-bound");
-  EXPECT_EQ(InputVerdict(0.05), "MODERATELY input-bound");
-  EXPECT_EQ(InputVerdict(0.20), "HIGHLY input-bound");
-  EXPECT_EQ(StepTimes().wait_fraction(), 0);
-}
+TEST(ReportTest, ATrainingWithoutStepsHasNotWaited) { EXPECT_EQ(StepTimes().wait_fraction(), 0); }
 
 }  // namespace
 }  // namespace millrace::trainer
