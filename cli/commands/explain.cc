@@ -7,6 +7,8 @@
 
 #include "base/status.h"
 #include "cli/commands/command.h"
+#include "cli/emulate/analyze.h"
+#include "cli/emulate/run_stream.h"
 #include "cli/exit.h"
 #include "cli/flags/checks.h"
 #include "cli/wait/progress.h"
@@ -23,6 +25,12 @@ struct Flags {
   bool job = false;
   bool dot = false;
   std::vector<std::string> variables;
+  bool analyze = false;
+  bool json = false;
+  double seconds = 0;  // 0: as Analyze says
+  double pace = 0;     // samples per second; 0: as fast as can be
+  int threads = 0;
+  int prefetch = 0;
   int rank = 0;
   int world = 1;
 };
@@ -44,6 +52,16 @@ absl::StatusOr<std::string> ExplainFile(const Flags& flags,
 
 // The flags that go with a plan alone, or with a job alone.
 absl::Status CheckKind(const Flags& flags, bool is_job) {
+  if (flags.analyze && is_job) {
+    return absl::InvalidArgumentError(
+        "--analyze is of plans: give the job's plan, or see the end of `millrace train`");
+  }
+  const bool drives =
+      flags.json || flags.seconds > 0 || flags.pace > 0 || flags.threads > 0 || flags.prefetch > 0;
+  if (!flags.analyze && drives) {
+    return absl::InvalidArgumentError(
+        "--json, --seconds, --pace, --threads and --prefetch go with --analyze");
+  }
   if (flags.dot && !is_job) {
     return absl::InvalidArgumentError("--dot is of jobs and models, not of plans");
   }
@@ -51,6 +69,25 @@ absl::Status CheckKind(const Flags& flags, bool is_job) {
     return absl::InvalidArgumentError("--rank and --world are of plans, not of jobs or models");
   }
   return CheckRank(flags.rank, flags.world);
+}
+
+int RunAnalysis(const Flags& flags, const std::map<std::string, std::string>& variables) {
+  RunFlags run;
+  run.file = flags.file;
+  run.seconds = flags.seconds;
+  run.pace = flags.pace;
+  run.threads = flags.threads;
+  run.prefetch = flags.prefetch;
+  run.rank = flags.rank;
+  run.world = flags.world;
+  run.json = flags.json;
+  run.adapt = false;
+  auto stream = OpenRunStream(run, variables);
+  if (!stream.ok()) return Fail(stream.status());
+  const auto diagnosis = Analyze(run, *stream);
+  if (!diagnosis.ok()) return Fail(diagnosis.status());
+  PrintAnalysis(run, *stream, *diagnosis);
+  return kDone;
 }
 
 int Run(const Flags& flags, const JobExplainer& jobs) {
@@ -67,6 +104,7 @@ int Run(const Flags& flags, const JobExplainer& jobs) {
   }
   const auto variables = ParseVariables(flags.variables);
   if (!variables.ok()) return FailUsage(variables.status());
+  if (flags.analyze) return RunAnalysis(flags, *variables);
   const auto text =
       is_job ? jobs.explain(flags.file, *variables, flags.dot) : ExplainFile(flags, *variables);
   if (!text.ok()) return Fail(text.status());
@@ -95,8 +133,25 @@ void AddExplain(Command parent, const JobExplainer& jobs) {
       .OneValueEach();
   command.Add("--rank", flags->rank, "Rank whose rows are shown").Whole(0, kMaxInt).ShowDefault();
   command.Add("--world", flags->world, "Number of ranks").Whole(1, kMaxInt).ShowDefault();
+  command.AddSwitch("--analyze", flags->analyze,
+                    "Run the pipeline, and print what limits it and what would help");
+  command.Add("--seconds", flags->seconds, "With --analyze: seconds that are measured (0: 10)")
+      .Finite(0, 1e6);
+  command
+      .Add("--pace", flags->pace, "With --analyze: emulate a consumer that takes this many img/s")
+      .Finite(1e-3, 1e12);
+  command.Add("--threads", flags->threads, "With --analyze: pipeline threads (0: usable cores)")
+      .Whole(0, 4096);
+  command
+      .Add("--prefetch", flags->prefetch,
+           "With --analyze: batches made ahead (0: as the plan says)")
+      .Whole(0, 1024);
+  command.AddSwitch("--json", flags->json, "With --analyze: one JSON object on standard output");
   command.Footer(
-      "Example:\n  millrace explain examples/fashion_mnist/train.pbtxt --var DATA=data --world 2");
+      "Examples:\n"
+      "  millrace explain examples/fashion_mnist/train.pbtxt --var DATA=data --world 2\n"
+      "  millrace explain examples/fashion_mnist/train.pbtxt --var DATA=data --analyze --pace "
+      "5000");
   command.Do([flags, jobs] { return Run(*flags, jobs); });
 }
 

@@ -11,6 +11,7 @@
 #include "base/host.h"
 #include "base/status.h"
 #include "cli/commands/command.h"
+#include "cli/diagnose/stretch.h"
 #include "cli/dump/batch_dump.h"
 #include "cli/emulate/accelerator.h"
 #include "cli/emulate/emulator.h"
@@ -21,6 +22,7 @@
 #include "cli/exit.h"
 #include "cli/flags/checks.h"
 #include "cli/wait/progress.h"
+#include "pipeline/diagnosis.h"
 #include "pipeline/digest.h"
 #include "pipeline/pipeline.h"
 
@@ -50,7 +52,8 @@ class Drive {
         record_(std::move(record)),
         limit_(flags.seconds > 0 ? flags.seconds : std::numeric_limits<double>::infinity()),
         cpu_at_start_(ProcessCpuSeconds()),
-        emulator_(EmulatorClock::Steady(), flags.accelerators, SecondsPerSample(flags)) {}
+        emulator_(EmulatorClock::Steady(), flags.accelerators, SecondsPerSample(flags)),
+        whole_(*stream.pipeline, *stream.context) {}
 
   static double SecondsPerSample(const RunFlags& flags) {
     const double rate = SamplesPerSecondOf(flags);
@@ -70,6 +73,7 @@ class Drive {
     report_.cpu_seconds = ProcessCpuSeconds() - cpu_at_start_;
     report_.steps = emulator_.sums();
     report_.digest = digest_.value();
+    report_.diagnosis = (behind_first_.has_value() ? *behind_first_ : whole_).Diagnose(Options());
     report_.damage = DamageOf(stream_.context->metrics());
     report_.fetch = FetchOf(stream_.context->metrics());
     return report_;
@@ -84,6 +88,7 @@ class Drive {
   // An accelerator takes a batch. Returns false at the end of the stream or on an error, which
   // report_ then holds.
   bool Step() {
+    if (report_.batches == 1) behind_first_.emplace(*stream_.pipeline, *stream_.context);
     emulator_.Ask();
     const auto batch = stream_.pipeline->Next();
     if (!batch.ok()) report_.status = batch.status();
@@ -101,6 +106,13 @@ class Drive {
     return true;
   }
 
+  pipeline::DiagnosisOptions Options() const {
+    pipeline::DiagnosisOptions options = DiagnosisOptionsOf(stream_.plan, *stream_.pipeline);
+    options.pace = flags_.accelerators * SamplesPerSecondOf(flags_);
+    options.settings = {"--threads $0", "--memory-budget-mib $0", "--prefetch $0"};
+    return options;
+  }
+
   // The token is stored last: a run that continues from it makes no earlier batch again.
   absl::Status Keep(const pipeline::Batch& batch) {
     MILLRACE_RETURN_IF_ERROR(dump_.Add(batch));
@@ -114,6 +126,8 @@ class Drive {
   const double limit_;  // seconds
   const double cpu_at_start_;
   Emulator emulator_;
+  const Stretch whole_;
+  std::optional<Stretch> behind_first_;  // before it nothing was made ahead
   pipeline::StreamDigest digest_;
   RunReport report_;
 };

@@ -10,6 +10,7 @@
 #include "base/host.h"
 #include "base/status.h"
 #include "base/text.h"
+#include "cli/diagnose/diagnosis_json.h"
 #include "cli/emulate/accelerator.h"
 #include "readers/record_source.h"
 
@@ -134,7 +135,8 @@ void PrintRunJson(const RunFlags& flags, const RunReport& report) {
                               {"fetched_bytes", nullptr},
                               {"fetched_bytes_per_record_byte", nullptr},
                               {"cpu_seconds_per_1000_samples", CpuSecondsPer1000(report)},
-                              {"peak_rss_bytes", PeakRssBytes()}};
+                              {"peak_rss_bytes", PeakRssBytes()},
+                              {"diagnosis", DiagnosisJson(report.diagnosis)}};
   if (SamplesPerSecondOf(flags) > 0) {
     if (const auto utilisation = report.steps.utilisation()) json["au"] = *utilisation;
     json["accelerators"] = flags.accelerators;
@@ -160,6 +162,7 @@ void PrintRunText(const RunFlags& flags, const RunReport& report) {
   PrintFetch(report.fetch);
   PrintDamageText(report.damage);
   if (flags.digest) absl::PrintF("digest %016x\n", report.digest);
+  absl::PrintF("verdict: %s\n", report.diagnosis.sentence);
 }
 
 }  // namespace millrace::cli

@@ -11,6 +11,7 @@
 #include "base/metrics.h"
 #include "cli/emulate/run_stream.h"
 #include "cli/emulate/step_sums.h"
+#include "pipeline/diagnosis.h"
 
 namespace millrace::cli {
 
@@ -41,6 +42,7 @@ struct RunReport {
   uint64_t digest = 0;
   DamageMet damage;
   FetchMet fetch;
+  pipeline::Diagnosis diagnosis;  // behind the first batch
   absl::Status status;
 };
 

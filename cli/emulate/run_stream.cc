@@ -18,6 +18,7 @@ absl::StatusOr<pipeline::OpenOptions> OpenOptionsOf(const RunFlags& flags) {
   options.rank = flags.rank;
   options.world = flags.world;
   options.prefetch_batches = flags.prefetch;
+  options.adapt = flags.adapt;
   options.resume_token = flags.resume.value_or("");
   options.force_resume = flags.force;
   options.quarantine_file = flags.quarantine;

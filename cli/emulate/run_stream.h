@@ -31,6 +31,7 @@ struct RunFlags {
   int rank = 0;
   int world = 1;
   int prefetch = 0;
+  bool adapt = true;    // true if the pipeline uses no more threads than its consumer needs
   bool digest = false;  // true to print the digest of the batches
   bool json = false;    // true to print the report as JSON
   std::optional<std::string> resume;

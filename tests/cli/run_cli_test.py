@@ -29,7 +29,8 @@ class RunTest(unittest.TestCase):
                                        "wait_fraction", "wait", "au", "accelerator", "accelerators",
                                        "digest", "records_bad", "records_damaged",
                                        "fetched_bytes", "fetched_bytes_per_record_byte",
-                                       "cpu_seconds_per_1000_samples", "peak_rss_bytes"})
+                                       "cpu_seconds_per_1000_samples", "peak_rss_bytes",
+                                       "diagnosis"})
         self.assertEqual(report["batches"], 16)
         self.assertEqual(report["samples"], 1000)  # 2 epochs of 500 rows, 8 batches each
         self.assertEqual(report["records_bad"], 0)

@@ -1,0 +1,45 @@
+#include "cli/diagnose/stretch.h"
+
+#include <algorithm>
+
+#include "base/host.h"
+
+namespace millrace::cli {
+namespace {
+
+int64_t FetchedBytes(Context& context) {
+  const auto values = context.metrics().Snapshot();
+  const auto found = values.find("millrace_fetched_bytes_total");
+  return found == values.end() ? 0 : found->second;
+}
+
+}  // namespace
+
+pipeline::DiagnosisOptions DiagnosisOptionsOf(const pipeline::Plan& plan,
+                                              const pipeline::Pipeline& pipeline) {
+  const Cores cores = ReadCores();
+  pipeline::DiagnosisOptions options;
+  options.processors = cores.affinity;
+  options.cores = cores.quota > 0 ? std::min(cores.quota, options.processors) : cores.affinity;
+  options.uint8_saved_bytes = pipeline::BytesSavedByUint8(plan, pipeline.schema());
+  return options;
+}
+
+Stretch::Stretch(const pipeline::Pipeline& pipeline, Context& context)
+    : pipeline_(&pipeline), context_(&context) {
+  Begin();
+}
+
+void Stretch::Begin() {
+  fetched_bytes_ = FetchedBytes(*context_);
+  profile_ = pipeline_->Profile();
+  host_ = ReadHostUse();
+}
+
+pipeline::Diagnosis Stretch::Diagnose(pipeline::DiagnosisOptions options) const {
+  options.fetched_bytes = FetchedBytes(*context_) - fetched_bytes_;
+  return pipeline::Diagnose(pipeline::Between(profile_, pipeline_->Profile()),
+                            UseBetween(host_, ReadHostUse()), options);
+}
+
+}  // namespace millrace::cli
