@@ -70,6 +70,7 @@ class EndToEndTest(unittest.TestCase):
         self.assertEqual([int(step) for step in steps], sorted({int(step) for step in steps}))
         self.assertGreaterEqual(len(steps), 4, output)
         self.expect_all(output, r"^input path: data wait [\d.]+% of step time, .*input-bound",
+                        r"^verdict of rank 0: .*input-bound",
                         rf"^total: {STEPS} steps, {4 * NUM_TRAIN} samples")
 
 

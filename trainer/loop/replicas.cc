@@ -66,6 +66,7 @@ absl::StatusOr<Group> MakeGroup(const TrainOptions& options, Communicator& proce
 TrainOptions OptionsOf(const TrainOptions& options, const std::vector<int>& cores,
                        const Communicator& processes, int replicas) {
   TrainOptions own = options;
+  own.replicas = replicas;
   const int usable = std::max(1, ReadCores().usable / replicas);
   if (own.threads == 0 && !cores.empty()) {
     own.threads = std::min(static_cast<int>(cores.size()), usable);

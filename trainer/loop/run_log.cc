@@ -4,7 +4,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "pipeline/diagnosis.h"
 #include "trainer/loop/describe.h"
 
 namespace millrace::trainer {
@@ -97,11 +96,13 @@ RunLog::Fractions RunLog::fractions(const collectives::ReducerCounters& counters
   return {total_.wait_fraction(), seconds > 0 ? counters.total().exposed_seconds / seconds : 0};
 }
 
-void RunLog::PrintTotal(const TrainOutcome& outcome, double exposed_fraction) const {
+void RunLog::PrintTotal(const TrainOutcome& outcome, double exposed_fraction,
+                        const std::optional<pipeline::Diagnosis>& diagnosis) const {
   if (steps_ > 0) {
     Print(absl::StrFormat("input path: data wait %.1f%% of step time, %s (first step excluded)",
                           100 * outcome.wait_fraction,
                           pipeline::InputVerdict(outcome.wait_fraction)));
+    if (diagnosis.has_value() && diagnosis->rate > 0) PrintVerdict(*diagnosis);
     Print(FormatTotal({steps_, samples_, first_step_seconds_ + total_.step_seconds, 0}, total_));
   }
   if (outcome.skipped > 0) {
@@ -110,6 +111,12 @@ void RunLog::PrintTotal(const TrainOutcome& outcome, double exposed_fraction) co
   PrintReduction(outcome, exposed_fraction);
   if (!outcome.checkpoint.empty()) Print("checkpoint: " + outcome.checkpoint);
   if (outcome.stopped) Print(absl::StrCat("stopped after step ", session_.state.step));
+}
+
+// The input path's line is of the rank that waited most, this one of rank 0.
+void RunLog::PrintVerdict(const pipeline::Diagnosis& diagnosis) const {
+  Print(absl::StrCat(communicator_.size() > 1 ? "verdict of rank 0: " : "verdict: ",
+                     diagnosis.sentence));
 }
 
 void RunLog::PrintReduction(const TrainOutcome& outcome, double exposed_fraction) const {

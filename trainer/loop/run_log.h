@@ -10,6 +10,7 @@
 #include "collectives/gradient_reducer.h"
 #include "collectives/reducer_counters.h"
 #include "collectives/stragglers.h"
+#include "pipeline/diagnosis.h"
 #include "trainer/loop/evaluate.h"
 #include "trainer/loop/session.h"
 #include "trainer/report.h"
@@ -62,10 +63,13 @@ class RunLog {
   };
   Fractions fractions(const collectives::ReducerCounters& counters) const;
   std::optional<collectives::Straggler> straggler() const { return total_stragglers_.Slowest(); }
-  void PrintTotal(const TrainOutcome& outcome, double exposed_fraction) const;
+  // `diagnosis` is of this rank's training pipeline, or nullopt.
+  void PrintTotal(const TrainOutcome& outcome, double exposed_fraction,
+                  const std::optional<pipeline::Diagnosis>& diagnosis) const;
 
  private:
   void Print(const std::string& line) const;
+  void PrintVerdict(const pipeline::Diagnosis& diagnosis) const;
   // Prints the cost of communication, if there was any.
   void PrintReduction(const TrainOutcome& outcome, double exposed_fraction) const;
 

@@ -13,6 +13,7 @@
 
 #include "trainer/loop/training_loop.h"
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <span>
@@ -154,6 +155,7 @@ absl::Status TrainingLoop::Step() {
   for (size_t i = 0; i < session_.main().strategy->num_ready(); ++i) {
     MILLRACE_RETURN_IF_ERROR(Update(i));
   }
+  if (communicator_.rank() == 0) watch_.Begin();
   return absl::OkStatus();
 }
 
@@ -292,6 +294,7 @@ absl::Status TrainingLoop::Log() {
 }
 
 absl::Status TrainingLoop::EvaluateNow() {
+  watch_.Pause();
   const Averaged averaged(session_);
   MILLRACE_ASSIGN_OR_RETURN(
       const Evaluation evaluation,
@@ -300,6 +303,7 @@ absl::Status TrainingLoop::EvaluateNow() {
   outcome_.test_loss = LineOf(evaluation, session_.main().model.losses[0]).mean_loss;
   session_.state.test_accuracy = evaluation.accuracy();
   log_.PrintEvaluation(evaluation);
+  watch_.Resume();
   return absl::OkStatus();
 }
 
@@ -321,7 +325,8 @@ absl::Status TrainingLoop::Finish() {
   outcome_.last_generator_loss = losses[1];
   outcome_.wait_fraction = fractions[0];
   outcome_.steps = session_.state.step;
-  log_.PrintTotal(outcome_, fractions[1]);
+  log_.PrintTotal(outcome_, fractions[1],
+                  watch_.Finish(communicator_.size(), std::max(1, options_.replicas)));
   return absl::OkStatus();
 }
 

@@ -13,6 +13,7 @@
 #include "collectives/communicator.h"
 #include "pipeline/pipeline.h"
 #include "trainer/loop/batch_step.h"
+#include "trainer/loop/pipeline_watch.h"
 #include "trainer/loop/run_log.h"
 #include "trainer/loop/run_saver.h"
 #include "trainer/loop/running_step.h"
@@ -35,6 +36,7 @@ class TrainingLoop {
         session_(session),
         log_(options, communicator, session),
         saver_(communicator, guard, session),
+        watch_(session),
         batch_step_(MakeBatchStep(session, communicator)),
         begun_(session.state.step) {}
 
@@ -78,6 +80,7 @@ class TrainingLoop {
   Session& session_;
   RunLog log_;
   RunSaver saver_;
+  PipelineWatch watch_;  // begins on rank 0 only, behind the first step
   const std::unique_ptr<BatchStep> batch_step_;
   TrainOutcome outcome_;
   uint64_t begun_;     // number of steps, with those that are under way

@@ -27,6 +27,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Pair;
 using ::testing::SizeIs;
+using ::testing::StartsWith;
 
 using Tensors = std::map<std::string, std::vector<float>>;
 
@@ -100,6 +101,7 @@ TEST_F(ReplicasTest, ReplicasHaveTheBitsOfAsManyRanks) {
                                      HasSubstr("2 processes of 2 replicas"))));
   EXPECT_THAT(lines_, Contains(HasSubstr("total: 10 steps, 74 samples")))
       << "every sample is read by one replica";
+  EXPECT_THAT(lines_, Contains(StartsWith("verdict of rank 0: ")));
 }
 
 TEST_F(ReplicasTest, TheJobNamesThemUnlessTheOptionsDo) {

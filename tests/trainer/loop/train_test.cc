@@ -39,7 +39,8 @@ TEST_F(TrainTest, TrainsEvaluatesAndSaysSo) {
   EXPECT_TRUE(fs::exists(outcome->checkpoint));
   EXPECT_EQ(steps_.size(), static_cast<size_t>(kSteps));
   EXPECT_THAT(lines_, Contains(AllOf(HasSubstr("epoch 2: test accuracy"), HasSubstr("/23)"))));
-  EXPECT_THAT(lines_, Contains(HasSubstr("input-bound")));
+  EXPECT_THAT(lines_, Contains(StartsWith("input path: data wait ")));
+  EXPECT_THAT(lines_, Contains(AllOf(StartsWith("verdict: "), HasSubstr(" input-bound (waits "))));
   EXPECT_THAT(lines_, Contains(HasSubstr("5 per epoch, 10 in all, 0 done")));
 }
 

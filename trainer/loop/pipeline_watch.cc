@@ -1,0 +1,46 @@
+#include "trainer/loop/pipeline_watch.h"
+
+#include <algorithm>
+
+#include "base/host.h"
+
+namespace millrace::trainer {
+
+void PipelineWatch::Begin() {
+  if (begun_) return;
+  begun_ = true;
+  profile_ = session_.train->Profile();
+  host_ = ReadHostUse();
+}
+
+void PipelineWatch::Pause() {
+  if (begun_) paused_ = ReadHostUse();
+}
+
+void PipelineWatch::Resume() {
+  if (!begun_) return;
+  const HostUse now = ReadHostUse();
+  paused_seconds_ += UseBetween(paused_, now).now_seconds;
+  // Now, less the use from the beginning to the pause.
+  host_ = UseBetween(UseBetween(host_, paused_), now);
+}
+
+std::optional<pipeline::Diagnosis> PipelineWatch::Finish(int ranks, int replicas) const {
+  if (!begun_) return std::nullopt;
+  pipeline::PipelineProfile profile = pipeline::Between(profile_, session_.train->Profile());
+  profile.elapsed_ns -= static_cast<int64_t>(1e9 * paused_seconds_);
+  HostUse host = UseBetween(host_, ReadHostUse());
+  // The other replicas do the same.
+  host.user_seconds /= replicas;
+  host.system_seconds /= replicas;
+  pipeline::DiagnosisOptions options;
+  options.cores = session_.cores.per_rank;
+  options.processors = std::max(options.cores, static_cast<double>(ReadCores().affinity));
+  options.unit = ranks > 1 ? "img/s a rank" : "img/s";
+  options.settings = {"pipeline_threads: $0", "memory_budget_mib: $0", "prefetch { batches: $0 }"};
+  options.uint8_saved_bytes =
+      pipeline::BytesSavedByUint8(*session_.train_plan, session_.train->schema());
+  return pipeline::Diagnose(profile, host, options);
+}
+
+}  // namespace millrace::trainer

@@ -1,0 +1,41 @@
+#ifndef MILLRACE_TRAINER_LOOP_PIPELINE_WATCH_H_
+#define MILLRACE_TRAINER_LOOP_PIPELINE_WATCH_H_
+
+#include <cstdint>
+#include <optional>
+
+#include "base/host_use.h"
+#include "pipeline/diagnosis.h"
+#include "pipeline/profile.h"
+#include "trainer/loop/session.h"
+
+namespace millrace::trainer {
+
+// Measures the training pipeline of this rank while steps are done. Thread-compatible.
+class PipelineWatch {
+ public:
+  // `session` outlives it.
+  explicit PipelineWatch(const Session& session) : session_(session) {}
+
+  // Begins to measure, unless it has begun.
+  void Begin();
+  // The time between these two does not count. Nothing happens before Begin.
+  void Pause();
+  void Resume();
+  // Diagnoses the time since Begin; nullopt: it has not begun. `ranks` train together, of which
+  // `replicas` in this process.
+  std::optional<pipeline::Diagnosis> Finish(int ranks, int replicas) const;
+
+ private:
+  const Session& session_;
+  bool begun_ = false;
+  pipeline::PipelineProfile profile_;  // at the beginning
+  // At the beginning, moved on by the pauses.
+  HostUse host_;
+  HostUse paused_;             // at the last pause
+  double paused_seconds_ = 0;  // the sum of all pauses
+};
+
+}  // namespace millrace::trainer
+
+#endif  // MILLRACE_TRAINER_LOOP_PIPELINE_WATCH_H_
