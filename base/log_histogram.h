@@ -18,10 +18,13 @@ class LogHistogram {
  public:
   static_assert(std::has_single_bit(static_cast<unsigned>(kPerPower)));
 
-  void Add(uint64_t number) {
+  void Add(uint64_t number) { Add(number, 1); }
+  // Counts `number` as many times.
+  void Add(uint64_t number, uint64_t times) {
+    if (times == 0) return;
     number = std::min(number, (uint64_t{1} << kPowers) - 1);
-    ++bins_[BinOf(number)];
-    ++count_;
+    bins_[BinOf(number)] += times;
+    count_ += times;
     max_ = std::max(max_, number);
   }
   // Adds the numbers that `other` has counted.
