@@ -52,6 +52,8 @@ struct RepairOptions {
   // left out too. Exception: records behind lost bytes of a stream that is no TFRecord
   // (damage/parts.h).
   std::vector<RecordError> listed = {};
+  // Called now and then with the bytes that are done, and those of all files. May be empty.
+  ScanProgress progress = {};
 };
 
 struct RepairedFile {

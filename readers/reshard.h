@@ -32,6 +32,8 @@ struct ReshardOptions {
   // performance only: results are the same for every value
   std::string index_folder;  // see RecordSourceOptions
   int threads = 1;           // shards indexed at once
+  // As RecordSourceOptions::progress, while shards are indexed.
+  std::function<void(int64_t done_bytes, int64_t total_bytes)> index_progress;
 
   absl::Status Validate() const;
 };

@@ -374,6 +374,15 @@ absl::StatusOr<DType> ElementTypeOf(std::string_view name) {
                    "' (there are uint8, int32, int64, float16, bfloat16, float32, float64)"));
 }
 
+uint64_t BytesOfAllSizes(const CollectiveBenchOptions& options) {
+  uint64_t sum = 0;
+  for (uint64_t bytes = options.min_bytes; bytes <= options.max_bytes; bytes *= options.factor) {
+    sum += bytes;
+    if (bytes > options.max_bytes / options.factor) break;  // the product would overflow
+  }
+  return sum;
+}
+
 absl::Status BenchCollective(Communicator& communicator, const CollectiveBenchOptions& options,
                              const std::function<void(const CollectiveBenchRow&)>& print) {
   MILLRACE_RETURN_IF_ERROR(CheckOptions(options, communicator));

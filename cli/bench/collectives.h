@@ -51,6 +51,9 @@ absl::StatusOr<collectives::Collective> CollectiveOf(std::string_view name);
 absl::StatusOr<collectives::ReduceOp> ReduceOpOf(std::string_view name);
 absl::StatusOr<DType> ElementTypeOf(std::string_view name);
 
+// The sum of all sizes, for estimates of the time that is left.
+uint64_t BytesOfAllSizes(const CollectiveBenchOptions& options);
+
 // Runs all sizes. Collective, with the same options on every rank. `print` gets each row, on every
 // rank the same. Sizes are rounded down to whole elements and blocks, and left out where nothing is
 // left.

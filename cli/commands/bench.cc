@@ -1,6 +1,7 @@
 #include <chrono>
 #include <cstdio>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -11,6 +12,7 @@
 #include "cli/bench/collectives.h"
 #include "cli/commands/command.h"
 #include "cli/exit.h"
+#include "cli/wait/progress.h"
 #include "cli/wait/unbounded_watch.h"
 #include "collectives/factory.h"
 #include "collectives/nccl_communicator.h"
@@ -126,9 +128,18 @@ absl::Status BenchRank(const Flags& flags, const CollectiveBenchOptions& options
                        Communicator& communicator, const std::string& reason) {
   Table table(flags, communicator.rank() == 0);
   table.Begin(communicator, reason);
+  std::optional<Progress> progress;
+  if (communicator.rank() == 0) {
+    progress.emplace("bench", "", static_cast<int64_t>(BytesOfAllSizes(options)));
+  }
   communicator.set_timeout(std::chrono::seconds(flags.timeout_s));
-  MILLRACE_RETURN_IF_ERROR(BenchCollective(
-      communicator, options, [&table](const CollectiveBenchRow& row) { table.Add(row); }));
+  MILLRACE_RETURN_IF_ERROR(
+      BenchCollective(communicator, options, [&](const CollectiveBenchRow& row) {
+        if (progress) progress->Clear();
+        table.Add(row);
+        if (progress) progress->Add(static_cast<int64_t>(row.bytes));
+      }));
+  progress.reset();
   return table.End();
 }
 

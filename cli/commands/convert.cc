@@ -21,7 +21,7 @@
 #include "cli/exit.h"
 #include "cli/flags/checks.h"
 #include "cli/flags/compression.h"
-#include "cli/wait/progress.h"
+#include "cli/wait/phases.h"
 #include "readers/convert_words.h"
 #include "readers/expand_files.h"
 #include "readers/image_source.h"
@@ -94,17 +94,11 @@ absl::StatusOr<readers::ConvertReport> ConvertFiles(Flags& flags, BadList& bad) 
     MILLRACE_ASSIGN_OR_RETURN(options.files, readers::ExpandFiles(options.files));
   }
   MILLRACE_ASSIGN_OR_RETURN(const MadeFolder out, MadeFolder::Make(flags.out));
-  std::optional<Progress> shown(std::in_place, "index", "bytes");
-  options.index_progress = [&shown](int64_t done, int64_t total) {
-    shown->Callback()(done, total);
-  };
-  bool converts = false;
-  return readers::Convert(options, [&](int64_t done, int64_t total) {
-    if (!converts) shown.emplace("convert", HoldsImages(options.from) ? "images" : "records");
-    converts = true;
-    shown->SetTotal(total);
-    shown->Update(done);
-  });
+  Phases phases;
+  phases.Begin("index", "bytes");
+  options.index_progress = phases.Callback("index", "bytes");
+  const std::string unit = HoldsImages(options.from) ? "images" : "records";
+  return readers::Convert(options, phases.Callback("convert", unit));
 }
 
 void PrintLabels(const readers::ConvertReport& report) {

@@ -10,6 +10,7 @@
 #include "cli/commands/command.h"
 #include "cli/exit.h"
 #include "cli/flags/container.h"
+#include "cli/wait/progress.h"
 #include "readers/expand_files.h"
 #include "readers/quarantine.h"
 
@@ -39,7 +40,14 @@ absl::Status RepairFiles(const Flags& flags) {
     MILLRACE_ASSIGN_OR_RETURN(options.listed, readers::ReadQuarantine(flags.from));
   }
   MILLRACE_ASSIGN_OR_RETURN(const std::string out, LocalPath(flags.out));
-  return readers::Repair(files, out, options, Print).status();
+  Progress progress("repair", "bytes");
+  options.progress = progress.Callback();
+  return readers::Repair(files, out, options,
+                         [&progress](const readers::RepairedFile& file) {
+                           progress.Clear();
+                           Print(file);
+                         })
+      .status();
 }
 
 int Run(Flags flags) {

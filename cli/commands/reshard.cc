@@ -19,7 +19,7 @@
 #include "cli/exit.h"
 #include "cli/flags/checks.h"
 #include "cli/flags/compression.h"
-#include "cli/wait/progress.h"
+#include "cli/wait/phases.h"
 #include "readers/expand_files.h"
 #include "readers/record_source.h"
 
@@ -42,6 +42,7 @@ struct Flags {
 absl::StatusOr<uint64_t> CountOf(double fraction, const readers::ReshardOptions& options) {
   readers::RecordSourceOptions source;
   source.threads = options.threads;
+  source.progress = options.index_progress;
   MILLRACE_ASSIGN_OR_RETURN(const auto records, readers::RecordSource::Open(options.files, source));
   const auto all = static_cast<double>(records->num_records());
   return std::max<uint64_t>(static_cast<uint64_t>(std::llround(all * fraction)), 1);
@@ -54,6 +55,9 @@ absl::StatusOr<readers::ReshardReport> Run(Flags flags) {
   options.output_prefix = (std::filesystem::path(flags.out) / flags.prefix).string();
   MILLRACE_ASSIGN_OR_RETURN(options.files, readers::ExpandFiles(flags.files));
   options.threads = ReadCores().usable;
+  Phases phases;
+  phases.Begin("index", "bytes");
+  options.index_progress = phases.Callback("index", "bytes");
   if (flags.share > 0) {
     MILLRACE_ASSIGN_OR_RETURN(options.sample_records, CountOf(flags.share, options));
   }
@@ -61,8 +65,7 @@ absl::StatusOr<readers::ReshardReport> Run(Flags flags) {
     options.shuffle = true;
     options.seed = *flags.shuffle_seed;
   }
-  Progress progress("write", "records");
-  return readers::Reshard(options, progress.Callback());
+  return readers::Reshard(options, phases.Callback("write", "records"));
 }
 
 int RunAndPrint(const Flags& flags) {

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <cstdio>
 
 #include "absl/strings/str_cat.h"
@@ -17,6 +18,14 @@ constexpr auto kPlainPeriod = std::chrono::seconds(5);
 // Shorter work prints no last line.
 constexpr auto kShortWork = std::chrono::seconds(1);
 constexpr int kBarWidth = 30;
+
+// "15 s", "12 min", "3 h 20 min".
+std::string LeftText(double seconds) {
+  if (seconds < 119.5) return absl::StrFormat("%.0f s", seconds);
+  const auto minutes = static_cast<int64_t>(seconds / 60 + 0.5);
+  if (minutes < 120) return absl::StrCat(minutes, " min");
+  return absl::StrFormat("%d h %02d min", minutes / 60, minutes % 60);
+}
 
 }  // namespace
 
@@ -60,27 +69,48 @@ std::string Progress::Amount(int64_t units) const {
   return bytes_ ? BytesText(units) : absl::StrCat(units, " ", unit_);
 }
 
-std::string Progress::Rate(double per_second) const {
-  if (bytes_) return BytesText(per_second) + "/s";
-  return per_second < 10 ? absl::StrFormat("%.1f/s", per_second)
-                         : absl::StrFormat("%.0f/s", per_second);
+std::string Progress::RateAfter(double seconds) const {
+  const double rate = seconds > 0 ? static_cast<double>(done_) / seconds : 0;
+  if (bytes_) return BytesText(rate) + "/s";
+  return rate < 10 ? absl::StrFormat("%.1f/s", rate) : absl::StrFormat("%.0f/s", rate);
+}
+
+// At a steady rate, the limit in time or the end of the work, whichever comes first.
+std::optional<Progress::Rest> Progress::RestAfter(double seconds) const {
+  std::optional<Rest> rest;
+  if (limit_seconds_ > 0) {
+    rest = {std::min(seconds / limit_seconds_, 1.0), std::max(0.0, limit_seconds_ - seconds), true};
+  }
+  if (total_ <= 0 || (done_ <= 0 && rest)) return rest;
+  // A total may be an estimate, so `done` may pass it.
+  const double fraction =
+      std::clamp(static_cast<double>(done_) / static_cast<double>(total_), 0.0, 1.0);
+  const double left = fraction > 0 ? seconds * (1 / fraction - 1) : 0;
+  if (!rest || left < rest->seconds_left) rest = {fraction, left, false};
+  return rest;
+}
+
+std::string Progress::Whole(double seconds) const {
+  if (unit_.empty()) return absl::StrFormat("%.1f s", seconds);
+  return absl::StrFormat("%s in %.1f s (%s)", Amount(done_), seconds, RateAfter(seconds));
+}
+
+std::string Progress::Tail(const Rest& rest, double seconds) const {
+  const std::string left = LeftText(rest.seconds_left) + " left";
+  const std::string percent = absl::StrFormat("%3.0f%%", 100 * rest.fraction);
+  if (unit_.empty()) return absl::StrCat(percent, ", ", left);
+  const std::string done =
+      rest.by_limit ? Amount(done_) : absl::StrCat(percent, " of ", Amount(total_));
+  return absl::StrCat(done, ", ", RateAfter(seconds), ", ", left);
 }
 
 std::string Progress::Line(bool last) const {
   const double seconds = std::chrono::duration<double>(now_() - start_).count();
-  const double rate = seconds > 0 ? static_cast<double>(done_) / seconds : 0;
-  if (total_ <= 0 || last) {
-    return absl::StrFormat("%s: %s in %.1f s (%s)", what_, Amount(done_), seconds, Rate(rate));
-  }
-  // A total may be an estimate, so `done` may pass it.
-  const double fraction =
-      std::clamp(static_cast<double>(done_) / static_cast<double>(total_), 0.0, 1.0);
-  const double left =
-      rate > 0 ? static_cast<double>(std::max<int64_t>(0, total_ - done_)) / rate : 0;
-  const std::string tail = absl::StrFormat("%3.0f%% of %s, %s, %.0f s left", 100 * fraction,
-                                           Amount(total_), Rate(rate), left);
-  if (!terminal_) return absl::StrFormat("%s: %s", what_, tail);
-  const int full = static_cast<int>(fraction * kBarWidth);
+  const std::optional<Rest> rest = RestAfter(seconds);
+  if (last || !rest) return absl::StrCat(what_, ": ", Whole(seconds));
+  const std::string tail = Tail(*rest, seconds);
+  if (!terminal_) return absl::StrCat(what_, ": ", tail);
+  const int full = static_cast<int>(rest->fraction * kBarWidth);
   return absl::StrFormat("%s [%s%s] %s", what_, std::string(full, '#'),
                          std::string(kBarWidth - full, '.'), tail);
 }

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -18,7 +19,8 @@ class Progress {
   // Tells the time; for tests.
   using NowFunction = std::chrono::steady_clock::time_point (*)();
 
-  // `total` units (0: unknown), named `unit` ("records", "steps"; "bytes" are shown as "1.5 MiB").
+  // `total` units (0: unknown), named `unit` ("records", "steps"; "bytes" are shown as "1.5 MiB";
+  // units without a name measure the work, but are not shown).
   Progress(std::string_view what, std::string_view unit, int64_t total = 0,
            NowFunction now = &std::chrono::steady_clock::now);
   ~Progress();  // prints the last state
@@ -27,6 +29,8 @@ class Progress {
 
   // For work whose size is known only once it runs.
   void SetTotal(int64_t total) { total_ = total; }
+  // The work ends after `seconds` at the latest (0: no limit), however much of it is done.
+  void SetLimit(double seconds) { limit_seconds_ = seconds; }
   void Add(int64_t amount) { Update(done_ + amount); }
   void Update(int64_t done);
   int64_t done() const { return done_; }
@@ -37,11 +41,22 @@ class Progress {
   void Clear();
 
  private:
+  // The part of the work that is done, and the time until all of it is; nullopt: neither is known.
+  struct Rest {
+    double fraction = 0;
+    double seconds_left = 0;
+    bool by_limit = false;  // true if the limit in time ends it
+  };
+  std::optional<Rest> RestAfter(double seconds) const;
   void Print(bool last);
   std::string Line(bool last) const;
+  // "1000 records in 2.0 s (500/s)".
+  std::string Whole(double seconds) const;
+  // " 40% of 50.0 MiB, 2.0 MiB/s, 15 s left".
+  std::string Tail(const Rest& rest, double seconds) const;
   // "1000 records", "1.2 MiB".
   std::string Amount(int64_t units) const;
-  std::string Rate(double per_second) const;
+  std::string RateAfter(double seconds) const;
 
   const std::string what_;
   const std::string unit_;
@@ -51,6 +66,7 @@ class Progress {
   const std::chrono::steady_clock::time_point start_;
   std::chrono::steady_clock::time_point next_print_;
   int64_t total_;
+  double limit_seconds_ = 0;
   int64_t done_ = 0;
   bool updated_ = false;  // true if work was told of
   bool printed_ = false;  // true if a line was printed

@@ -24,6 +24,7 @@
 #include "readers/open_file.h"
 #include "readers/record_reader.h"
 #include "readers/record_writer.h"
+#include "readers/tools/meter.h"
 #include "readers/tools/repair.h"
 
 namespace millrace::readers {
@@ -62,8 +63,8 @@ absl::Status CheckRepairable(const std::string& file, const ContainerOptions& co
 // One file on its way into its copy.
 class FileRepair {
  public:
-  FileRepair(const RepairOptions& options, RepairedFile& report)
-      : options_(options), report_(report) {
+  FileRepair(const RepairOptions& options, internal::FileMeter& meter, RepairedFile& report)
+      : options_(options), meter_(meter), report_(report) {
     for (const RecordError& error : options.listed) {
       if (IsOfContent(error.reason) && IsSameName(error.file, report.file)) {
         listed_[error.offset] = error;
@@ -101,6 +102,7 @@ class FileRepair {
       where.ordinal = ordinal;
       MILLRACE_RETURN_IF_ERROR(stretch->framed ? CopyFrame(file, *stretch, where)
                                                : CopyStretch(file, *stretch, where));
+      meter_.Advance(stretch->offset + stretch->bytes);
     }
   }
 
@@ -178,6 +180,7 @@ class FileRepair {
   }
 
   const RepairOptions& options_;
+  internal::FileMeter& meter_;
   RepairedFile& report_;
   std::map<int64_t, RecordError> listed_;  // by offset
   std::unique_ptr<TfRecordWriter> writer_;
@@ -215,9 +218,12 @@ absl::StatusOr<std::vector<RepairedFile>> Repair(
     if (names.insert(report.out).second) continue;
     return absl::InvalidArgumentError(absl::StrCat(file, ": a second file of this name"));
   }
-  for (RepairedFile& report : repaired) {
-    MILLRACE_RETURN_IF_ERROR(FileRepair(options, report).Run());
-    if (on_file) on_file(report);
+  internal::ScanMeter meter(files, options.progress);
+  for (size_t i = 0; i < repaired.size(); ++i) {
+    internal::FileMeter in_file(meter, i);
+    MILLRACE_RETURN_IF_ERROR(FileRepair(options, in_file, repaired[i]).Run());
+    in_file.Finish();
+    if (on_file) on_file(repaired[i]);
   }
   return repaired;
 }

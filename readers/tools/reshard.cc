@@ -59,6 +59,7 @@ class Resharding {
     source.max_record_bytes = options_.max_record_bytes;
     source.index_folder = options_.index_folder;
     source.threads = options_.threads;
+    source.progress = options_.index_progress;
     MILLRACE_ASSIGN_OR_RETURN(source_, RecordSource::Open(options_.files, source));
     MILLRACE_RETURN_IF_ERROR(CheckCounts());
     order_ = std::make_unique<Order>(source_->num_records(), options_);

@@ -56,6 +56,58 @@ TEST(Progress, UnknownTotalsPrintWhatIsDone) {
             "run: 3 batches in 6.0 s (0.5/s)\nrun: 3 batches in 6.0 s (0.5/s)\n");
 }
 
+TEST(Progress, ALimitInTimeTellsTheRestWhereTheWorkHasNoEnd) {
+  EXPECT_EQ(PlainOutputOf([] {
+              Progress progress("run", "batches", 0, &FakeNow);
+              progress.SetLimit(60);
+              g_passed = std::chrono::seconds(6);
+              progress.Update(300);
+            }),
+            "run: 300 batches, 50/s, 54 s left\nrun: 300 batches in 6.0 s (50/s)\n");
+}
+
+TEST(Progress, TheEndThatComesFirstCounts) {
+  EXPECT_EQ(PlainOutputOf([] {
+              Progress progress("run", "batches", 1000, &FakeNow);
+              progress.SetLimit(60);
+              g_passed = std::chrono::seconds(5);
+              progress.Update(0);
+              g_passed = std::chrono::seconds(10);
+              progress.Update(100);
+              g_passed = std::chrono::seconds(20);
+              progress.Update(500);
+            }),
+            "run: 0 batches, 0.0/s, 55 s left\n"
+            "run: 100 batches, 10/s, 50 s left\n"
+            "run:  50% of 1000 batches, 25/s, 20 s left\n"
+            "run: 500 batches in 20.0 s (25/s)\n");
+}
+
+TEST(Progress, LongTimesAreInMinutesAndHours) {
+  EXPECT_EQ(PlainOutputOf([] {
+              Progress progress("train", "steps", 1000, &FakeNow);
+              g_passed = std::chrono::seconds(119);
+              progress.Update(500);
+              g_passed = std::chrono::seconds(600);
+              progress.Update(500);
+              g_passed = std::chrono::hours(2);
+              progress.Update(400);
+            }),
+            "train:  50% of 1000 steps, 4.2/s, 119 s left\n"
+            "train:  50% of 1000 steps, 0.8/s, 10 min left\n"
+            "train:  40% of 1000 steps, 0.1/s, 3 h 00 min left\n"
+            "train: 400 steps in 7200.0 s (0.1/s)\n");
+}
+
+TEST(Progress, UnitsWithoutANameAreNotShown) {
+  EXPECT_EQ(PlainOutputOf([] {
+              Progress progress("bench", "", 1000, &FakeNow);
+              g_passed = std::chrono::seconds(6);
+              progress.Update(250);
+            }),
+            "bench:  25%, 18 s left\nbench: 6.0 s\n");
+}
+
 TEST(Progress, ShortWorkAndNoWorkAtAllPrintNothing) {
   EXPECT_EQ(PlainOutputOf([] {
               Progress progress("verify", "bytes", 100, &FakeNow);

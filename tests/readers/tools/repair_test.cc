@@ -82,6 +82,26 @@ std::vector<std::string> Without(std::vector<std::string> payloads, size_t recor
   return payloads;
 }
 
+TEST(RepairTest, FilesOfEveryKindAreProgress) {
+  const TempFolder folder;
+  WriteFile(folder / "in/a.tfrecord", Framed(Payloads(100, 1)));
+  WriteFile(folder / "in/b.jsonl", "{\"a\": 1}\n");
+  const std::vector<std::string> files = {folder / "in/a.tfrecord", folder / "in/b.jsonl"};
+  std::vector<int64_t> done;
+  int64_t all = 0;
+  RepairOptions options;
+  options.progress = [&](int64_t done_bytes, int64_t total_bytes) {
+    done.push_back(done_bytes);
+    all = total_bytes;
+  };
+  ASSERT_TRUE(Repair(files, folder / "out", options).ok());
+  const auto size = [](const std::string& file) {
+    return static_cast<int64_t>(std::filesystem::file_size(file));
+  };
+  EXPECT_EQ(all, size(files[0]) + size(files[1]));
+  EXPECT_THAT(done, ElementsAre(size(files[0]), all));
+}
+
 // Every bit of a frame: that record is dropped, and every other one is kept.
 TEST(RepairTest, AnyFlippedBitCostsItsRecordAlone) {
   const TempFolder folder;

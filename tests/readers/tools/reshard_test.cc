@@ -77,6 +77,19 @@ TEST_F(ReshardTest, ShardsOneAfterTheOtherAreTheInput) {
   }
 }
 
+TEST_F(ReshardTest, IndexingShowsProgress) {
+  ReshardOptions options = Options(2);
+  int64_t done = 0;
+  int64_t all = 0;
+  options.index_progress = [&](int64_t done_bytes, int64_t total_bytes) {
+    done = done_bytes;
+    all = total_bytes;
+  };
+  ASSERT_TRUE(Reshard(options).ok());
+  EXPECT_GT(all, 0);
+  EXPECT_EQ(done, all);
+}
+
 TEST_F(ReshardTest, ShardsHaveEquallyManyBytes) {
   const auto report = Reshard(Options(5));
   ASSERT_TRUE(report.ok()) << report.status();
