@@ -64,6 +64,7 @@ int RunLine(int argc, char** argv, const Jobs& jobs) {
   AddExplain(reading, jobs.explainer);
   AddRun(reading);
   AddShow(reading);
+  AddTop(reading);
   AddAudit(reading);
   if (jobs.add != nullptr) jobs.add(top);
   return line.Run(argc, argv);

@@ -21,6 +21,7 @@ void AddSample(Command parent);
 void AddExplain(Command parent, const JobExplainer& jobs);
 void AddRun(Command parent);
 void AddShow(Command parent);
+void AddTop(Command parent);
 void AddAudit(Command parent);
 void AddBench(Command parent);
 void AddTrain(Command parent);

@@ -15,6 +15,7 @@
 #include "cli/dump/batch_dump.h"
 #include "cli/emulate/accelerator.h"
 #include "cli/emulate/emulator.h"
+#include "cli/emulate/live_run.h"
 #include "cli/emulate/run_max.h"
 #include "cli/emulate/run_report.h"
 #include "cli/emulate/run_stream.h"
@@ -61,11 +62,13 @@ class Drive {
   }
 
   RunReport Run() {
-    Progress progress("run", "batches", static_cast<int64_t>(flags_.batches));
+    std::optional<Progress> progress;
+    if (!flags_.top) progress.emplace("run", "batches", BatchesToCome());
+    if (progress) progress->SetLimit(flags_.seconds);
     bool more = true;
     while (more && WantsMore()) {
       more = Step();
-      if (more) progress.Add(1);
+      if (more && progress) progress->Add(1);
     }
     emulator_.Drain(limit_);
     if (more) report_.status = record_.Finish(/*end_of_stream=*/false);
@@ -77,6 +80,15 @@ class Drive {
     report_.damage = DamageOf(stream_.context->metrics());
     report_.fetch = FetchOf(stream_.context->metrics());
     return report_;
+  }
+
+  // 0: they are not known.
+  int64_t BatchesToCome() const {
+    const pipeline::StreamLength length = stream_.pipeline->length();
+    const bool is_known = !length.infinite && length.known && stream_.options.resume_token.empty();
+    if (!is_known) return static_cast<int64_t>(flags_.batches);
+    return static_cast<int64_t>(flags_.batches > 0 ? std::min(length.batches, flags_.batches)
+                                                   : length.batches);
   }
 
   bool WantsMore() {
@@ -139,7 +151,10 @@ int FailAtOnce(const RunFlags& flags, const absl::Status& status) {
 }
 
 int RunOnce(const RunFlags& flags, RunStream& stream) {
-  const auto report = Drive::Run(flags, stream);
+  const auto report = [&] {
+    const LiveRun live(flags, stream);
+    return Drive::Run(flags, stream);
+  }();
   if (!report.ok()) return FailAtOnce(flags, report.status());
   if (flags.json) {
     PrintRunJson(flags, *report);
@@ -150,7 +165,10 @@ int RunOnce(const RunFlags& flags, RunStream& stream) {
 }
 
 int RunFindMax(const RunFlags& flags, RunStream& stream) {
-  const MaxReport report = FindMaxOf(flags, stream);
+  const MaxReport report = [&] {
+    const LiveRun live(flags, stream);
+    return FindMaxOf(flags, stream);
+  }();
   if (flags.json) {
     PrintMaxJson(flags, report);
   } else {
@@ -257,6 +275,7 @@ void AddRun(Command parent) {
   command.AddSwitch("--digest", flags->digest,
                     "Digest of all valid rows; the ranks' digests add up");
   command.AddSwitch("--json", flags->json, "One JSON object on standard output");
+  command.AddSwitch("--top", flags->top, "Show the figures of `millrace top` while it runs");
   command.Footer(
       "Examples:\n"
       "  millrace run examples/imagenet/train.pbtxt --var DATA=shards --seconds 10 --json\n"

@@ -4,11 +4,15 @@
 #include <cstdio>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/host.h"
 #include "base/status.h"
 #include "cli/emulate/emulator.h"
+#include "cli/wait/progress.h"
 
 namespace millrace::cli {
 namespace {
@@ -23,12 +27,21 @@ double SecondsOf(const RunFlags& flags) {
   return flags.seconds > 0 ? flags.seconds : kDefaultSeconds;
 }
 
+std::string TrialName(int count, double seconds_per_sample) {
+  if (seconds_per_sample <= 0) return "the stream alone";
+  return absl::StrCat(count, count == 1 ? " accelerator" : " accelerators");
+}
+
 // Trials on one stream, which continues from each to the next.
 class Search {
  public:
   Search(const RunFlags& flags, pipeline::Pipeline& stream) : flags_(flags), stream_(stream) {}
 
   absl::StatusOr<FeedTrial> Try(int count, double seconds_per_sample) {
+    if (!flags_.top) {
+      progress_.emplace(TrialName(count, seconds_per_sample), "samples");
+      progress_->SetLimit(WarmupOf(flags_) + SecondsOf(flags_));
+    }
     Emulator emulator(EmulatorClock::Steady(), count, seconds_per_sample);
     double start = emulator.now();
     do {
@@ -72,6 +85,7 @@ class Search {
     const int64_t samples = batch->num_valid_rows();
     SayWhenLong(static_cast<double>(samples) / SamplesPerSecondOf(flags_));
     emulator.Deliver(samples);
+    if (progress_) progress_->Add(samples);
     return samples;
   }
 
@@ -86,7 +100,8 @@ class Search {
 
   const RunFlags& flags_;
   pipeline::Pipeline& stream_;
-  bool said_ = false;  // true if the message about long steps was printed
+  std::optional<Progress> progress_;  // of the trial; not with --top
+  bool said_ = false;                 // true if the message about long steps was printed
 };
 
 }  // namespace

@@ -40,6 +40,7 @@ struct RunFlags {
   std::string audit;
   std::string dump;  // folder of the batches' files; empty: none are written
   std::string quarantine;
+  bool top = false;  // true to show the figures of `millrace top` while it runs
 };
 
 // The samples that an emulated accelerator takes per second; 0: there is none.

@@ -1,0 +1,39 @@
+#include "cli/emulate/live_run.h"
+
+#include <unistd.h>
+
+#include <utility>
+
+#include "cli/emulate/run_report.h"
+#include "cli/live/serve.h"
+
+namespace millrace::cli {
+
+LiveRun::LiveRun(const RunFlags& flags, const RunStream& stream) : flags_(flags), stream_(stream) {
+  server_ = Serve(flags.file, [this] { return Look(); });
+  if (!flags.top) return;
+  ClearOnSignals();
+  top_.emplace([this] { return Look(); });
+}
+
+Snapshot LiveRun::Look() const {
+  Snapshot snapshot;
+  snapshot.pid = getpid();
+  snapshot.command = "run";
+  snapshot.name = NameOfFile(flags_.file);
+  snapshot.file = flags_.file;
+  snapshot.world = flags_.world;
+  snapshot.elapsed_seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
+  // --find-max changes their number as it goes.
+  const int accelerators = flags_.find_max ? 0 : flags_.accelerators;
+  snapshot.asked_samples_per_second = SamplesPerSecondOf(flags_) * accelerators;
+  RankSnapshot rank;
+  rank.rank = flags_.rank;
+  rank.records_bad = DamageOf(stream_.context->metrics()).records_bad;
+  rank.profile = stream_.pipeline->Profile();
+  snapshot.ranks.push_back(std::move(rank));
+  return snapshot;
+}
+
+}  // namespace millrace::cli

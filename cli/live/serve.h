@@ -1,0 +1,20 @@
+#ifndef MILLRACE_CLI_LIVE_SERVE_H_
+#define MILLRACE_CLI_LIVE_SERVE_H_
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "cli/live/live_server.h"
+#include "cli/live/snapshot.h"
+
+namespace millrace::cli {
+
+// Lets `millrace top` ask this process, which works on `file`, for its figures. `source` is called
+// on the server's thread. Returns null if that cannot be, and warns unless the host has no place
+// for the socket: a program runs all the same.
+std::unique_ptr<LiveServer> Serve(const std::string& file, std::function<Snapshot()> source);
+
+}  // namespace millrace::cli
+
+#endif  // MILLRACE_CLI_LIVE_SERVE_H_
