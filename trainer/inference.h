@@ -40,6 +40,9 @@ struct InferenceOptions {
   std::chrono::milliseconds stall_report{3000};
   std::chrono::milliseconds stall_abort{60'000};
   std::chrono::milliseconds start_timeout = std::chrono::minutes(5);
+  // Called on rank 0 after each batch: batches that are done, and those of the whole plan (0: not
+  // known); where samples are made, numbers of them. May be empty.
+  std::function<void(int64_t done, int64_t total)> progress;
   // As in TrainOptions. They may be empty.
   std::function<void(int64_t done_bytes, int64_t total_bytes)> index_progress;
   std::function<void(std::string_view line)> warn;

@@ -56,6 +56,9 @@ struct TrainOptions {
   const std::atomic<bool>* stop = nullptr;
   // Called on rank 0 after each step: steps done, and steps of the whole job. May be empty.
   std::function<void(uint64_t done, uint64_t total)> progress;
+  // Called on rank 0 after each batch of an evaluation: batches that are done, and those of the
+  // whole evaluation (0: not known). May be empty.
+  std::function<void(int64_t done, int64_t total)> evaluation_progress;
   // Called on every rank after each step with the step's number and this rank's weights; in an
   // adversarial job with the discriminator's, then with the generator's. No other rank learns of
   // changes that it makes there. May be empty.

@@ -77,6 +77,9 @@ int Run(const Flags& flags) {
   options->start_timeout = flags.launch.connect_timeout();
   options->warn = Display::Warning;
   options->report = [&display](const absl::Status& status) { display.Failure(status); };
+  options->progress = [&display](int64_t done, int64_t all) {
+    display.Show("evaluate", "batches", done, all);
+  };
   options->index_progress = [&display](int64_t done, int64_t all) { display.Index(done, all); };
   const auto outcome = trainer::EvaluateJob(*options, *launch->communicator);
   if (!outcome.ok()) {  // some rank has reported it

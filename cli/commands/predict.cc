@@ -55,6 +55,10 @@ int Run(const Flags& flags) {
   options->stop = &CatchStopSignals();
   Display display;
   options->warn = Display::Warning;
+  const char* const unit = flags.samples > 0 ? "samples" : "batches";
+  options->progress = [&display, unit](int64_t done, int64_t all) {
+    display.Show("predict", unit, done, all);
+  };
   options->index_progress = [&display](int64_t done, int64_t all) { display.Index(done, all); };
   const auto outcome = trainer::PredictJob(*options, flags.out);
   display.End();

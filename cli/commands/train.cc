@@ -118,6 +118,9 @@ int TrainJob(const Flags& flags) {
   Display display;
   options.print = [&display](std::string_view line) { display.Line(line); };
   options.progress = [&display](uint64_t done, uint64_t total) { display.Step(done, total); };
+  options.evaluation_progress = [&display](int64_t done, int64_t total) {
+    display.Evaluate(done, total);
+  };
   options.index_progress = [&display](int64_t done, int64_t total) { display.Index(done, total); };
   options.warn = Display::Warning;
   options.report = [&display](const absl::Status& status) { display.Failure(status); };

@@ -11,6 +11,7 @@
 #include "absl/status/status.h"
 #include "base/mutex.h"
 #include "cli/exit.h"
+#include "cli/wait/phases.h"
 #include "cli/wait/progress.h"
 
 namespace millrace::cli {
@@ -20,7 +21,7 @@ class Display {
  public:
   void Line(std::string_view line) {
     const MutexLock lock(mu_);
-    index_.reset();
+    phases_.End();
     if (bar_) bar_->Clear();
     std::printf("%.*s\n", static_cast<int>(line.size()), line.data());
     std::fflush(stdout);
@@ -31,23 +32,30 @@ class Display {
   }
   void Failure(const absl::Status& status) {
     const MutexLock lock(mu_);
-    index_.reset();
+    phases_.End();
     bar_.reset();
     Fail(status);
   }
-  void Index(int64_t done, int64_t total) {
+  void Index(int64_t done, int64_t total) { Show("index", "bytes", done, total); }
+  // A part of the work, until the next line or the next part.
+  void Show(std::string_view what, std::string_view unit, int64_t done, int64_t total) {
     const MutexLock lock(mu_);
-    if (!index_) index_.emplace("index", "bytes", total);
-    index_->Update(done);
+    if (bar_) bar_->Clear();
+    phases_.Update(what, unit, done, total);
+  }
+  // Of an evaluation amid a training, whose lines tell enough where there is no terminal.
+  void Evaluate(int64_t done, int64_t total) {
+    if (terminal_) Show("evaluate", "batches", done, total);
   }
   // Takes the progress off: results follow.
   void End() {
     const MutexLock lock(mu_);
-    index_.reset();
+    phases_.End();
     bar_.reset();
   }
   void Step(uint64_t done, uint64_t total) {
     const MutexLock lock(mu_);
+    phases_.End();
     if (!terminal_) return;
     if (!bar_) bar_.emplace("train", "steps", static_cast<int64_t>(total));
     bar_->Update(static_cast<int64_t>(done));
@@ -56,7 +64,7 @@ class Display {
  private:
   const bool terminal_ = isatty(STDERR_FILENO) == 1;
   Mutex mu_;
-  std::optional<Progress> index_ MILLRACE_GUARDED_BY(mu_);
+  Phases phases_ MILLRACE_GUARDED_BY(mu_);
   std::optional<Progress> bar_ MILLRACE_GUARDED_BY(mu_);
 };
 

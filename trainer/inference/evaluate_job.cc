@@ -87,8 +87,10 @@ absl::StatusOr<EvaluationOutcome> Evaluator::Run() {
         OpenEvaluation(inference_.parts(), communicator_, options_.index_progress);
     return Annotate(pipeline.status(), inference_.plan_path);
   }));
-  MILLRACE_ASSIGN_OR_RETURN(const Evaluation evaluation, Evaluate(inference_.parts(), communicator_,
-                                                                  guard_.progress(), /*step=*/0));
+  EvaluationParts parts = inference_.parts();
+  parts.done = options_.progress;
+  MILLRACE_ASSIGN_OR_RETURN(const Evaluation evaluation,
+                            Evaluate(parts, communicator_, guard_.progress(), /*step=*/0));
   return EvaluationOutcome{inference_.loaded.used, LineOf(evaluation, inference_.model.losses[0])};
 }
 

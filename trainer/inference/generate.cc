@@ -122,6 +122,9 @@ absl::StatusOr<PredictionOutcome> Generate(const InferenceOptions& options,
       MILLRACE_ASSIGN_OR_RETURN(const Prediction prediction, generator.RowOf(row));
       MILLRACE_RETURN_IF_ERROR(writer->Write(prediction));
     }
+    if (options.progress) {
+      options.progress(std::min(first + kRows, options.samples), options.samples);
+    }
   }
   MILLRACE_RETURN_IF_ERROR(writer->Close());
   return PredictionOutcome{inference.loaded.used, options.samples};

@@ -46,7 +46,7 @@ absl::StatusOr<int64_t> Predict(const InferenceOptions& options, const Inference
   const auto maker = PredictionMaker::Make(inference.model, pipeline);
   if (!maker.ok()) return at_plan(maker.status());
   int64_t samples = 0;
-  while (true) {
+  for (int64_t batches = 1;; ++batches) {
     MILLRACE_RETURN_IF_ERROR(CheckGoesOn(options));
     const auto batch = pipeline.Next();
     if (!batch.ok()) return at_plan(batch.status());
@@ -59,6 +59,9 @@ absl::StatusOr<int64_t> Predict(const InferenceOptions& options, const Inference
     if (const auto result = network->Forward(input); !result.ok()) return at_plan(result.status());
     MILLRACE_RETURN_IF_ERROR(WriteBatch(*maker, *network, **batch, writer));
     samples += (*batch)->num_valid_rows();
+    if (options.progress) {
+      options.progress(batches, static_cast<int64_t>(pipeline.length().batches));
+    }
   }
 }
 

@@ -44,8 +44,9 @@ absl::StatusOr<Part> EvaluateOwnPart(const EvaluationParts& parts,
   progress.Enter(step, -1, collectives::Phase::kReading);
   MILLRACE_ASSIGN_OR_RETURN(const auto pipeline, OpenEvaluation(parts, communicator));
   const Loss& loss = parts.model.losses[0];
+  const bool tells = communicator.rank() == 0 && parts.done;
   Part part;
-  while (true) {
+  for (int64_t batches = 1;; ++batches) {
     MILLRACE_ASSIGN_OR_RETURN(const auto batch, pipeline->Next());
     if (!batch.has_value()) return part;
     MILLRACE_RETURN_IF_ERROR(progress.Health());
@@ -61,6 +62,7 @@ absl::StatusOr<Part> EvaluateOwnPart(const EvaluationParts& parts,
     part.sums.loss_sum += result.loss_sum;
     if (IsBinary(loss)) part.scores.Add(loss, network->output(0), input);
     progress.Enter(step, -1, collectives::Phase::kReading);
+    if (tells) parts.done(batches, static_cast<int64_t>(pipeline->length().batches));
   }
 }
 

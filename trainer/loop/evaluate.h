@@ -30,6 +30,8 @@ struct EvaluationParts {
   const std::shared_ptr<Context>& context;
   const std::string& quarantine_file;
   Backend* backend = nullptr;  // null: the pipeline alone is opened
+  // Called on rank 0 after each batch: as InferenceOptions::progress. May be empty.
+  std::function<void(int64_t done, int64_t total)> done = {};
 };
 
 // Checks that a pipeline can be evaluated.

@@ -296,9 +296,10 @@ absl::Status TrainingLoop::Log() {
 absl::Status TrainingLoop::EvaluateNow() {
   watch_.Pause();
   const Averaged averaged(session_);
-  MILLRACE_ASSIGN_OR_RETURN(
-      const Evaluation evaluation,
-      Evaluate(EvaluationPartsOf(session_), communicator_, guard_.progress(), place_));
+  EvaluationParts parts = EvaluationPartsOf(session_);
+  parts.done = options_.evaluation_progress;
+  MILLRACE_ASSIGN_OR_RETURN(const Evaluation evaluation,
+                            Evaluate(parts, communicator_, guard_.progress(), place_));
   outcome_.test_accuracy = evaluation.accuracy();
   outcome_.test_loss = LineOf(evaluation, session_.main().model.losses[0]).mean_loss;
   session_.state.test_accuracy = evaluation.accuracy();

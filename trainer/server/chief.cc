@@ -145,9 +145,11 @@ absl::Status Chief::EvaluateNow() {
   }
   Heartbeat heartbeat(links_);
   const auto alone = collectives::MakeSingle();
-  MILLRACE_ASSIGN_OR_RETURN(const Evaluation evaluation,
-                            Evaluate(EvaluationPartsOf(session_), *alone, heartbeat,
-                                     static_cast<int64_t>(session_.state.step)));
+  EvaluationParts parts = EvaluationPartsOf(session_);
+  parts.done = options_.evaluation_progress;
+  MILLRACE_ASSIGN_OR_RETURN(
+      const Evaluation evaluation,
+      Evaluate(parts, *alone, heartbeat, static_cast<int64_t>(session_.state.step)));
   if (average) average->SwapWith(session_.main().weights);
   session_.state.test_accuracy = evaluation.accuracy();
   evaluated_ = session_.state.step;

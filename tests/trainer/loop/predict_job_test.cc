@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -208,6 +210,15 @@ TEST_F(PredictTest, ASignalEndsItWithoutAFile) {
 }
 
 // Before the checkpoint is looked for, which there is not.
+TEST_F(PredictTest, EachBatchIsProgress) {
+  Train();
+  std::vector<std::pair<int64_t, int64_t>> told;
+  options_.progress = [&told](int64_t done, int64_t all) { told.emplace_back(done, all); };
+  ASSERT_TRUE(PredictJob(options_, folder_ / "out.csv").ok());
+  ASSERT_EQ(told.size(), 5u);
+  EXPECT_EQ(told.back(), std::pair(int64_t{5}, int64_t{5}));
+}
+
 TEST_F(PredictTest, WhereNoFileCanBeIsToldFirst) {
   fs::create_directories(folder_ / "folder.csv");
   EXPECT_MESSAGE(Predict("folder.csv"), absl::StatusCode::kInvalidArgument, "folder");
