@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -17,6 +18,8 @@
 #include "collectives/stragglers.h"
 
 namespace millrace::trainer {
+
+class RankView;  // rank_view.h
 
 // A field of a message by its name in text format, and its value ("2.5", "true", "bfloat16").
 struct FieldValue {
@@ -63,6 +66,10 @@ struct TrainOptions {
   // adversarial job with the discriminator's, then with the generator's. No other rank learns of
   // changes that it makes there. May be empty.
   std::function<void(uint64_t step, std::vector<std::vector<float>>& weights)> on_weights;
+  // Called on every rank that has opened, before its first step, with a view of it that is valid
+  // for as long as it is held; of a training on parameter servers, on every worker. Calls of
+  // replicas may overlap. May be empty.
+  std::function<void(std::shared_ptr<const RankView> rank)> observe;
   // Called on rank 0 while files are indexed that have no index yet. May be empty.
   std::function<void(int64_t done_bytes, int64_t total_bytes)> index_progress;
   // Receives each line of output; called on rank 0 only. Empty: nowhere.

@@ -6,10 +6,12 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/status.h"
 #include "cli/commands/command.h"
+#include "cli/commands/live_train.h"
 #include "cli/exit.h"
 #include "cli/flags/checks.h"
 #include "cli/flags/launch.h"
@@ -21,6 +23,7 @@
 #include "collectives/factory.h"
 #include "collectives/peer_lost.h"
 #include "trainer/parameter_server.h"
+#include "trainer/rank_view.h"
 #include "trainer/replicas.h"
 
 namespace millrace::cli {
@@ -37,6 +40,7 @@ struct Flags {
   std::vector<trainer::FieldValue> servers;
   std::string quarantine;
   std::string timeline;
+  bool top = false;
   LaunchFlags launch;
 };
 
@@ -75,12 +79,15 @@ absl::StatusOr<trainer::ServerTask> TaskOf(const Flags& flags, trainer::TrainOpt
   return trainer::SplitRanks(options, *launch.communicator);
 }
 
-int TrainOnServers(const Flags& flags, trainer::TrainOptions& options, UnboundedWatch& watch) {
+int TrainOnServers(const Flags& flags, trainer::TrainOptions& options, LiveTrain& live,
+                   UnboundedWatch& watch) {
   auto task = TaskOf(flags, options, watch);
   if (!task.ok()) return Fail(task.status());
   options.stop = &CatchStopSignals();
   const bool is_chief = !task->is_server && task->index == 0;
+  if (!task->is_server) live.Begin(flags.top && is_chief);
   const auto outcome = trainer::TrainOnServers(options, *std::move(task));
+  live.End();
   if (!outcome.ok()) {  // it has been reported
     return collectives::PeerLostOf(outcome.status()) ? kPeerLost : kFailed;
   }
@@ -124,6 +131,10 @@ int TrainJob(const Flags& flags) {
   options.index_progress = [&display](int64_t done, int64_t total) { display.Index(done, total); };
   options.warn = Display::Warning;
   options.report = [&display](const absl::Status& status) { display.Failure(status); };
+  LiveTrain live(flags.job, display);
+  options.observe = [&live](std::shared_ptr<const trainer::RankView> rank) {
+    live.Add(std::move(rank));
+  };
   // A job that cannot be read is an error of all ranks, which workers and servers of TF_CONFIG are
   // not.
   const absl::StatusOr<bool> on_servers = trainer::UsesParameterServers(options);
@@ -133,13 +144,15 @@ int TrainJob(const Flags& flags) {
       return FailUsage(absl::InvalidArgumentError(
           "--replicas goes with no parameter_server: its workers are processes"));
     }
-    return TrainOnServers(flags, options, watch);
+    return TrainOnServers(flags, options, live, watch);
   }
   absl::StatusOr<collectives::Launch> launch = ConnectAll(flags, watch);
   if (!launch.ok()) return Fail(launch.status());
   options.stop = &CatchStopSignals();
   options.launch_reason = launch->reason;
+  live.Begin(flags.top && launch->communicator->rank() == 0);
   const auto outcome = trainer::TrainReplicas(options, *launch->communicator);
+  live.End();
   if (!outcome.ok()) {  // some rank has reported it
     return collectives::PeerLostOf(outcome.status()) ? kPeerLost : kFailed;
   }
@@ -177,6 +190,7 @@ void AddTrain(Command parent) {
       "Append a line for each damaged record of any rank to this file (see records repair)");
   command.Add("--timeline", flags->timeline,
               "Write a timeline of all ranks to this file (Chrome trace format)");
+  command.AddSwitch("--top", flags->top, "Show the figures of `millrace top` while it trains");
   AddReductionFlags(command, flags->reduction);
   AddServerFlags(command, flags->servers);
   AddLaunchFlags(command, flags->launch);

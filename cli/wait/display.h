@@ -5,26 +5,37 @@
 
 #include <cstdint>
 #include <cstdio>
+#include <functional>
 #include <optional>
 #include <string_view>
 
 #include "absl/status/status.h"
 #include "base/mutex.h"
 #include "cli/exit.h"
+#include "cli/top/inline_top.h"
 #include "cli/wait/phases.h"
 #include "cli/wait/progress.h"
 
 namespace millrace::cli {
 
-// Lines on standard output; below them, on a terminal, a bar. Thread-safe.
+// Lines on standard output; below them, on a terminal, a bar, or the screen of `millrace top`.
+// Thread-safe.
 class Display {
  public:
+  // Takes the place of the bar until it is null again.
+  void SetTop(InlineTop* top) {
+    const MutexLock lock(mu_);
+    bar_.reset();
+    top_ = top;
+  }
   void Line(std::string_view line) {
     const MutexLock lock(mu_);
     phases_.End();
     if (bar_) bar_->Clear();
-    std::printf("%.*s\n", static_cast<int>(line.size()), line.data());
-    std::fflush(stdout);
+    Above([line] {
+      std::printf("%.*s\n", static_cast<int>(line.size()), line.data());
+      std::fflush(stdout);
+    });
   }
   // From any thread.
   static void Warning(std::string_view line) {
@@ -34,7 +45,7 @@ class Display {
     const MutexLock lock(mu_);
     phases_.End();
     bar_.reset();
-    Fail(status);
+    Above([&status] { Fail(status); });
   }
   void Index(int64_t done, int64_t total) { Show("index", "bytes", done, total); }
   // A part of the work, until the next line or the next part.
@@ -56,16 +67,22 @@ class Display {
   void Step(uint64_t done, uint64_t total) {
     const MutexLock lock(mu_);
     phases_.End();
-    if (!terminal_) return;
+    if (!terminal_ || top_ != nullptr) return;
     if (!bar_) bar_.emplace("train", "steps", static_cast<int64_t>(total));
     bar_->Update(static_cast<int64_t>(done));
   }
 
  private:
+  void Above(const std::function<void()>& print) MILLRACE_REQUIRES(mu_) {
+    if (top_ == nullptr) return print();
+    top_->Above(print);
+  }
+
   const bool terminal_ = isatty(STDERR_FILENO) == 1;
   Mutex mu_;
   Phases phases_ MILLRACE_GUARDED_BY(mu_);
   std::optional<Progress> bar_ MILLRACE_GUARDED_BY(mu_);
+  InlineTop* top_ MILLRACE_GUARDED_BY(mu_) = nullptr;  // null: there is none
 };
 
 }  // namespace millrace::cli

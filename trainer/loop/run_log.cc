@@ -35,18 +35,13 @@ void RunLog::PrintStart() const {
 }
 
 void RunLog::AddWaits(std::span<const double> waits) {
-  if (steps_ > 0) window_stragglers_.Add(waits);
-  if (steps_ > 1) total_stragglers_.Add(waits);
+  if (first_.steps > 0) window_stragglers_.Add(waits);
+  if (total_.steps > 0) total_stragglers_.Add(waits);
 }
 
 void RunLog::AddStep(const Step& step, const collectives::StepOutcome& outcome) {
-  samples_ += step.rows;
   window_.Add(step.rows, step.seconds, step.wait_seconds);
-  if (steps_++ == 0) {
-    first_step_seconds_ = step.seconds;
-  } else {
-    total_.Add(step.rows, step.seconds, step.wait_seconds);
-  }
+  (first_.steps == 0 ? first_ : total_).Add(step.rows, step.seconds, step.wait_seconds);
   norms_.Add(outcome.skip, outcome.norm, outcome.clip_factor);
   if (outcome.skip) return;
   const auto rows = static_cast<double>(std::max<int64_t>(1, step.rows));
@@ -61,7 +56,25 @@ RunLog::Window RunLog::window() const {
   return {window_loss_ / counted, window_generator_loss_ / counted, window_.wait_seconds};
 }
 
+StepTimes RunLog::times() const {
+  return {first_.steps + total_.steps, first_.samples + total_.samples,
+          first_.step_seconds + total_.step_seconds, first_.wait_seconds + total_.wait_seconds};
+}
+
+RankFigures RunLog::figures() const {
+  RankFigures figures;
+  figures.step = session_.state.step;
+  figures.total_steps = session_.steps.total_steps;
+  figures.epoch =
+      static_cast<double>(figures.step) / static_cast<double>(session_.steps.steps_per_epoch);
+  figures.times = times();
+  figures.loss = printed_loss_;
+  if (communicator_.size() == 1 && figures.times.steps > 0) figures.loss = last_loss_;
+  return figures;
+}
+
 void RunLog::PrintWindow(const Window& over_ranks) {
+  printed_loss_ = over_ranks.mean_loss;
   StepLine line;
   line.step = session_.state.step;
   line.total_steps = session_.steps.total_steps;
@@ -92,18 +105,18 @@ void RunLog::PrintEvaluation(const Evaluation& evaluation) const {
 }
 
 RunLog::Fractions RunLog::fractions(const collectives::ReducerCounters& counters) const {
-  const double seconds = first_step_seconds_ + total_.step_seconds;
+  const double seconds = times().step_seconds;
   return {total_.wait_fraction(), seconds > 0 ? counters.total().exposed_seconds / seconds : 0};
 }
 
 void RunLog::PrintTotal(const TrainOutcome& outcome, double exposed_fraction,
                         const std::optional<pipeline::Diagnosis>& diagnosis) const {
-  if (steps_ > 0) {
+  if (first_.steps > 0) {
     Print(absl::StrFormat("input path: data wait %.1f%% of step time, %s (first step excluded)",
                           100 * outcome.wait_fraction,
                           pipeline::InputVerdict(outcome.wait_fraction)));
     if (diagnosis.has_value() && diagnosis->rate > 0) PrintVerdict(*diagnosis);
-    Print(FormatTotal({steps_, samples_, first_step_seconds_ + total_.step_seconds, 0}, total_));
+    Print(FormatTotal(times(), total_));
   }
   if (outcome.skipped > 0) {
     Print(absl::StrCat("skipped: ", outcome.skipped, " steps whose gradients were not finite"));

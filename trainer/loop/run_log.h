@@ -13,6 +13,7 @@
 #include "pipeline/diagnosis.h"
 #include "trainer/loop/evaluate.h"
 #include "trainer/loop/session.h"
+#include "trainer/rank_view.h"
 #include "trainer/report.h"
 #include "trainer/train.h"
 
@@ -54,6 +55,8 @@ class RunLog {
   // Prints the line of the steps up to the session's state, and begins a new window.
   void PrintWindow(const Window& over_ranks);
 
+  RankFigures figures() const;
+
   void PrintEvaluation(const Evaluation& evaluation) const;
 
   // Fractions of the steps' time: this rank's, or those of the rank that waited most.
@@ -70,6 +73,8 @@ class RunLog {
  private:
   void Print(const std::string& line) const;
   void PrintVerdict(const pipeline::Diagnosis& diagnosis) const;
+  // All steps.
+  StepTimes times() const;
   // Prints the cost of communication, if there was any.
   void PrintReduction(const TrainOutcome& outcome, double exposed_fraction) const;
 
@@ -84,13 +89,12 @@ class RunLog {
   double window_generator_loss_ = 0;
   collectives::Stragglers window_stragglers_;
 
-  StepTimes total_;  // without the first step
+  StepTimes first_;  // the first step
+  StepTimes total_;  // the others
   collectives::Stragglers total_stragglers_;
-  double first_step_seconds_ = 0;
+  std::optional<double> printed_loss_;  // of the last line
   double last_loss_ = 0;
   double last_generator_loss_ = 0;
-  uint64_t steps_ = 0;
-  int64_t samples_ = 0;
 };
 
 }  // namespace millrace::trainer

@@ -76,6 +76,7 @@ void AppendTensors(TrainedModel& trained, std::vector<collectives::NamedTensor>&
 
 absl::StatusOr<TrainOutcome> TrainingLoop::Run() {
   log_.PrintStart();
+  observed_.SetFigures(log_.figures());
   const bool finished_before = session_.state.step >= session_.steps.total_steps;
   while (begun_ < session_.steps.total_steps && !outcome_.stopped) {
     MILLRACE_RETURN_IF_ERROR(Step());
@@ -270,6 +271,7 @@ absl::Status TrainingLoop::AfterStep() {
   MILLRACE_RETURN_IF_ERROR(CompareWeights());
   const bool epoch_end = state.step % session_.steps.steps_per_epoch == 0;
   if (last || state.step % job.log_every_steps() == 0) MILLRACE_RETURN_IF_ERROR(Log());
+  observed_.SetFigures(log_.figures());
   if (session_.eval_plan && (epoch_end || last)) MILLRACE_RETURN_IF_ERROR(EvaluateNow());
   const CheckpointPolicy& policy = job.checkpoint();
   const bool by_step = policy.every_steps() > 0 && state.step % policy.every_steps() == 0;

@@ -16,6 +16,7 @@
 #include "trainer/loop/pipeline_watch.h"
 #include "trainer/loop/run_log.h"
 #include "trainer/loop/run_saver.h"
+#include "trainer/loop/running_rank.h"
 #include "trainer/loop/running_step.h"
 #include "trainer/loop/session.h"
 #include "trainer/ranks/guard.h"
@@ -37,6 +38,8 @@ class TrainingLoop {
         log_(options, communicator, session),
         saver_(communicator, guard, session),
         watch_(session),
+        observed_(options, communicator.rank(), communicator.size(), *session.train,
+                  session.context),
         batch_step_(MakeBatchStep(session, communicator)),
         begun_(session.state.step) {}
 
@@ -81,6 +84,7 @@ class TrainingLoop {
   RunLog log_;
   RunSaver saver_;
   PipelineWatch watch_;  // begins on rank 0 only, behind the first step
+  const Observed observed_;
   const std::unique_ptr<BatchStep> batch_step_;
   TrainOutcome outcome_;
   uint64_t begun_;     // number of steps, with those that are under way

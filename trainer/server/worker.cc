@@ -112,6 +112,9 @@ bool Worker::IsStopWanted() const {
 
 absl::StatusOr<TrainOutcome> Worker::Train() {
   MILLRACE_ASSIGN_OR_RETURN(wire::Progress progress, links_.Ready(session_.main().weights));
+  const Observed observed(options_, cluster_.index, cluster_.workers, *session_.train,
+                          session_.context);
+  Show(observed, progress);
   while (!progress.is_over() && !progress.is_stopping()) {
     if (!is_chief() && IsStopWanted()) {
       MILLRACE_RETURN_IF_ERROR(links_.Leave());
@@ -119,9 +122,22 @@ absl::StatusOr<TrainOutcome> Worker::Train() {
     }
     if (!is_chief() && batches_ == all_batches_) break;
     MILLRACE_ASSIGN_OR_RETURN(progress, Next());
+    Show(observed, progress);
     if (options_.on_weights) options_.on_weights(progress.version(), session_.main().weights);
   }
   return End(progress);
+}
+
+void Worker::Show(const Observed& observed, const wire::Progress& progress) const {
+  RankFigures figures;
+  figures.step = progress.version();
+  figures.total_steps = session_.steps.total_steps;
+  figures.epoch =
+      static_cast<double>(figures.step) / static_cast<double>(session_.steps.steps_per_epoch);
+  if (progress.losses() > 0) figures.loss = progress.last_loss();
+  figures.times = times_;
+  figures.times.samples = static_cast<int64_t>(progress.samples());
+  observed.SetFigures(figures);
 }
 
 absl::StatusOr<wire::Progress> Worker::Next() {
@@ -162,6 +178,7 @@ absl::StatusOr<pipeline::Batch> Worker::NextBatch() {
   absl::StatusOr<std::optional<pipeline::Batch>> batch = ReadBatch();
   const std::chrono::duration<double> waited = std::chrono::steady_clock::now() - begin;
   if (chief_) chief_->NoteWait(waited.count());
+  times_.wait_seconds += waited.count();
   absl::Status status = batch.status();
   if (status.ok() && !batch->has_value()) {
     status = absl::OutOfRangeError(absl::StrCat("the pipeline ended after ", batches_, " batches"));
@@ -174,12 +191,16 @@ absl::StatusOr<pipeline::Batch> Worker::NextBatch() {
 }
 
 absl::StatusOr<wire::Progress> Worker::Step() {
+  const auto begin = std::chrono::steady_clock::now();
   MILLRACE_ASSIGN_OR_RETURN(const pipeline::Batch batch, NextBatch());
   MILLRACE_RETURN_IF_ERROR(links_.SayAlive());
   MILLRACE_ASSIGN_OR_RETURN(const wire::Report report, Compute(batch));
   MILLRACE_ASSIGN_OR_RETURN(const wire::Progress progress,
                             links_.Push(gradient_, report, session_.main().weights));
   if (!progress.is_stopping()) ++batches_;
+  ++times_.steps;
+  times_.step_seconds +=
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   return progress;
 }
 

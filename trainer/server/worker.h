@@ -9,6 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "trainer/loop/parts.h"
+#include "trainer/loop/running_rank.h"
 #include "trainer/loop/session.h"
 #include "trainer/server/chief.h"
 #include "trainer/server/cluster.h"
@@ -43,6 +44,8 @@ class Worker {
   absl::StatusOr<pipeline::Batch> NextBatch();
   absl::StatusOr<wire::Report> Compute(const pipeline::Batch& batch);
   absl::StatusOr<TrainOutcome> End(const wire::Progress& progress);
+  // Tells the figures after a step of this worker.
+  void Show(const Observed& observed, const wire::Progress& progress) const;
   TrainOutcome EndOfOther(bool is_stopped) const;
   bool IsStopWanted() const;
 
@@ -55,6 +58,7 @@ class Worker {
   std::unique_ptr<Chief> chief_;  // on the chief
   bool has_read_ = false;         // true after the first batch
   uint64_t batches_ = 0;          // done, of this worker
+  StepTimes times_;               // of this worker's steps in this run
   uint64_t all_batches_ = 0;      // of each worker
   bool has_asked_ = false;        // true if the chief has asked the servers to stop
 };

@@ -8,10 +8,14 @@
 #include <atomic>
 #include <filesystem>
 #include <fstream>
+#include <memory>
+#include <mutex>
 #include <set>
 #include <span>
 #include <stdexcept>
 #include <tuple>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "base/record_error.h"
@@ -19,6 +23,7 @@
 #include "tests/messages.h"
 #include "tests/trainer/loop/sees_asks.h"
 #include "tests/trainer/loop/train_fixture.h"
+#include "trainer/rank_view.h"
 
 namespace millrace::trainer {
 namespace {
@@ -389,6 +394,67 @@ TEST_F(TrainTest, IndexingShowsProgress) {
   };
   ASSERT_TRUE(Run(1).ok());
   EXPECT_GT(calls, 0);
+}
+
+// The views of a run's ranks, by rank.
+class Views {
+ public:
+  explicit Views(int world) : views_(world) {}
+
+  void Add(std::shared_ptr<const RankView> view) {
+    const std::lock_guard lock(mu_);
+    views_.at(view->rank()) = std::move(view);
+  }
+  const RankView& operator[](size_t rank) const { return *views_[rank]; }
+
+ private:
+  std::mutex mu_;
+  std::vector<std::shared_ptr<const RankView>> views_;
+};
+
+TEST_F(TrainTest, RanksCanBeLookedAtWhileTheyTrainAndAfterwards) {
+  for (const int world : {1, 2}) {
+    Views views(world);
+    std::atomic<int64_t> rows_seen{0};
+    adjust_ = [&](TrainOptions& options, const collectives::Communicator&) {
+      options.observe = [&views](std::shared_ptr<const RankView> view) {
+        EXPECT_EQ(view->figures().times.steps, 0u);
+        views.Add(std::move(view));
+      };
+      options.progress = [&](uint64_t, uint64_t) { rows_seen = views[0].profile().rows; };
+    };
+    WriteJob(absl::StrCat("checkpoints", world));
+    ASSERT_TRUE(Run(world).ok());
+    EXPECT_GT(rows_seen, 0);
+    for (int rank = 0; rank < world; ++rank) {
+      const RankView& view = views[rank];
+      EXPECT_EQ(view.world(), world);
+      const RankFigures figures = view.figures();
+      EXPECT_EQ(figures.step, static_cast<uint64_t>(kSteps));
+      EXPECT_EQ(figures.total_steps, static_cast<uint64_t>(kSteps));
+      EXPECT_EQ(figures.epoch, 2);
+      EXPECT_TRUE(figures.loss.has_value());
+      EXPECT_EQ(figures.times.steps, static_cast<uint64_t>(kSteps));
+      EXPECT_EQ(figures.times.samples, 2 * kTrainSamples);  // of all ranks
+      EXPECT_GT(figures.times.step_seconds, 0);
+      EXPECT_GE(view.profile().batches, kSteps);
+      EXPECT_GT(view.metrics().at("millrace_batches_total"), 0);
+    }
+  }
+}
+
+TEST_F(TrainTest, EvaluationsShowProgressOnRankZero) {
+  std::vector<std::pair<int64_t, int64_t>> told;
+  adjust_ = [&told](TrainOptions& options, const collectives::Communicator& communicator) {
+    options.evaluation_progress = [&told, rank = communicator.rank()](int64_t done, int64_t all) {
+      EXPECT_EQ(rank, 0);
+      told.emplace_back(done, all);
+    };
+  };
+  ASSERT_TRUE(Run(2).ok());
+  ASSERT_THAT(told, SizeIs(2 * 5));  // two evaluations of 23 samples in batches of 5
+  EXPECT_EQ(told.front(), std::pair(int64_t{1}, int64_t{5}));
+  EXPECT_EQ(told.back(), std::pair(int64_t{5}, int64_t{5}));
 }
 
 TEST_F(TrainTest, TheTableSaysEverySetting) {

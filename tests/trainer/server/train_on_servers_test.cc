@@ -5,15 +5,18 @@
 #include <atomic>
 #include <functional>
 #include <future>
+#include <map>
 #include <memory>
 #include <numeric>
 #include <stdexcept>
+#include <utility>
 
 #include "absl/strings/str_join.h"
 #include "collectives/peer_lost.h"
 #include "tests/trainer/backend/fake_backend.h"
 #include "tests/trainer/server/server_fixture.h"
 #include "trainer/model/parameters.h"
+#include "trainer/rank_view.h"
 
 namespace millrace::trainer {
 namespace {
@@ -279,6 +282,27 @@ TEST_F(TrainOnServersTest, AWorkerThatIsSilentIsGivenUpAndTheOthersGoOn) {
   const auto lost = collectives::PeerLostOf(statuses_[1]);
   ASSERT_TRUE(lost.has_value()) << statuses_[1];
   EXPECT_EQ(lost->rank, 1);
+}
+
+TEST_F(TrainOnServersTest, EachWorkerCanBeLookedAt) {
+  WriteJob("checkpoints", "", Synchronous(1));
+  std::map<int, std::shared_ptr<const RankView>> views;
+  adjust_ = [this, &views](TrainOptions& options, const collectives::Communicator&) {
+    options.observe = [this, &views](std::shared_ptr<const RankView> view) {
+      const std::lock_guard lock(mu_);
+      views[view->rank()] = std::move(view);
+    };
+  };
+  const auto outcome = RunOnServers(2, 1);
+  ASSERT_TRUE(outcome.ok()) << outcome.status();
+  ASSERT_EQ(views.size(), 2u);
+  for (const auto& [rank, view] : views) {
+    EXPECT_EQ(view->world(), 2);
+    EXPECT_GT(view->figures().times.steps, 0u);
+    EXPECT_GT(view->figures().times.samples, 0);
+    EXPECT_TRUE(view->figures().loss.has_value());
+    EXPECT_GT(view->profile().batches, 0);
+  }
 }
 
 TEST_F(TrainOnServersTest, RanksThatGoInStepRefuseTheStrategy) {

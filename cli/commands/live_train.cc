@@ -1,0 +1,71 @@
+#include "cli/commands/live_train.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "cli/live/serve.h"
+
+namespace millrace::cli {
+namespace {
+
+StepFigures FiguresOf(const trainer::RankView& rank) {
+  const trainer::RankFigures figures = rank.figures();
+  return {figures.step,
+          figures.total_steps,
+          figures.epoch,
+          figures.loss,
+          figures.times.steps,
+          figures.times.samples,
+          figures.times.step_seconds,
+          figures.times.wait_seconds};
+}
+
+RankSnapshot SnapshotOf(const trainer::RankView& rank) {
+  RankSnapshot snapshot;
+  snapshot.rank = rank.rank();
+  const auto metrics = rank.metrics();
+  const auto bad = metrics.find("millrace_records_bad_total");
+  snapshot.records_bad = bad == metrics.end() ? 0 : bad->second;
+  snapshot.steps = FiguresOf(rank);
+  snapshot.profile = rank.profile();
+  return snapshot;
+}
+
+}  // namespace
+
+void LiveTrain::Add(std::shared_ptr<const trainer::RankView> rank) {
+  const MutexLock lock(mu_);
+  ranks_.push_back(std::move(rank));
+}
+
+void LiveTrain::Begin(bool on_screen) {
+  server_ = Serve(job_, [this] { return Look(); });
+  if (!on_screen) return;
+  display_.SetTop(&top_.emplace([this] { return Look(); }));
+}
+
+void LiveTrain::End() {
+  display_.SetTop(nullptr);
+  top_.reset();
+  server_.reset();
+}
+
+Snapshot LiveTrain::Look() const {
+  Snapshot snapshot;
+  snapshot.pid = getpid();
+  snapshot.command = "train";
+  snapshot.name = NameOfFile(job_);
+  snapshot.file = job_;
+  snapshot.elapsed_seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
+  const MutexLock lock(mu_);
+  for (const auto& rank : ranks_) {
+    snapshot.world = rank->world();
+    snapshot.ranks.push_back(SnapshotOf(*rank));
+  }
+  std::ranges::sort(snapshot.ranks, {}, &RankSnapshot::rank);
+  return snapshot;
+}
+
+}  // namespace millrace::cli

@@ -1,0 +1,69 @@
+#ifndef MILLRACE_TRAINER_LOOP_RUNNING_RANK_H_
+#define MILLRACE_TRAINER_LOOP_RUNNING_RANK_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "base/context.h"
+#include "base/mutex.h"
+#include "pipeline/pipeline.h"
+#include "trainer/rank_view.h"
+#include "trainer/train.h"
+
+namespace millrace::trainer {
+
+// The view of this rank, for TrainOptions::observe. Thread-safe.
+class RunningRank final : public RankView {
+ public:
+  // Borrows the pipeline until Close.
+  RunningRank(int rank, int world, const pipeline::Pipeline& pipeline,
+              std::shared_ptr<Context> context);
+
+  int rank() const override { return rank_; }
+  int world() const override { return world_; }
+  RankFigures figures() const override;
+  pipeline::PipelineProfile profile() const override;
+  std::map<std::string, int64_t> metrics() const override;
+
+  void SetFigures(const RankFigures& figures);
+  // Keeps the last state, and lets the pipeline and the context go.
+  void Close();
+
+ private:
+  const int rank_;
+  const int world_;
+
+  mutable Mutex figures_mu_;
+  RankFigures figures_ MILLRACE_GUARDED_BY(figures_mu_);
+
+  mutable Mutex mu_;
+  const pipeline::Pipeline* pipeline_ MILLRACE_GUARDED_BY(mu_);  // null: closed
+  std::shared_ptr<Context> context_ MILLRACE_GUARDED_BY(mu_);
+  // The last state, of a closed rank.
+  pipeline::PipelineProfile profile_ MILLRACE_GUARDED_BY(mu_);
+  std::map<std::string, int64_t> metrics_ MILLRACE_GUARDED_BY(mu_);
+};
+
+// Shows this rank to options.observe while it lives; its pipeline outlives it. Does nothing where
+// nobody observes. Thread-compatible.
+class Observed {
+ public:
+  Observed(const TrainOptions& options, int rank, int world, const pipeline::Pipeline& pipeline,
+           const std::shared_ptr<Context>& context);
+  ~Observed();
+  Observed(const Observed&) = delete;
+  Observed& operator=(const Observed&) = delete;
+
+  void SetFigures(const RankFigures& figures) const {
+    if (view_ != nullptr) view_->SetFigures(figures);
+  }
+
+ private:
+  std::shared_ptr<RunningRank> view_;  // null: nobody observes
+};
+
+}  // namespace millrace::trainer
+
+#endif  // MILLRACE_TRAINER_LOOP_RUNNING_RANK_H_
