@@ -39,9 +39,10 @@ void LiveTrain::Add(std::shared_ptr<const trainer::RankView> rank) {
   ranks_.push_back(std::move(rank));
 }
 
-void LiveTrain::Begin(bool on_screen) {
-  server_ = Serve(job_, [this] { return Look(); });
-  if (!on_screen) return;
+void LiveTrain::Begin(bool on_screen, bool is_first) {
+  server_ = Serve(
+      job_, [this] { return Look(); }, /*warns=*/is_first);
+  if (!on_screen || !is_first) return;
   display_.SetTop(&top_.emplace([this] { return Look(); }));
 }
 

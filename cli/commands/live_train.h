@@ -30,9 +30,9 @@ class LiveTrain {
   // For TrainOptions::observe.
   void Add(std::shared_ptr<const trainer::RankView> rank);
 
-  // Begins to answer, and to draw if `on_screen`. Before results are printed, or for good, End
-  // stops both. Called by one thread.
-  void Begin(bool on_screen);
+  // Begins to answer, and on the first process to draw if `on_screen`; that one warns if it cannot
+  // answer. Before results are printed, or for good, End stops both. Called by one thread.
+  void Begin(bool on_screen, bool is_first);
   void End();
 
  private:

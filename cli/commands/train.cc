@@ -85,7 +85,7 @@ int TrainOnServers(const Flags& flags, trainer::TrainOptions& options, LiveTrain
   if (!task.ok()) return Fail(task.status());
   options.stop = &CatchStopSignals();
   const bool is_chief = !task->is_server && task->index == 0;
-  if (!task->is_server) live.Begin(flags.top && is_chief);
+  if (!task->is_server) live.Begin(flags.top, is_chief);
   const auto outcome = trainer::TrainOnServers(options, *std::move(task));
   live.End();
   if (!outcome.ok()) {  // it has been reported
@@ -150,7 +150,7 @@ int TrainJob(const Flags& flags) {
   if (!launch.ok()) return Fail(launch.status());
   options.stop = &CatchStopSignals();
   options.launch_reason = launch->reason;
-  live.Begin(flags.top && launch->communicator->rank() == 0);
+  live.Begin(flags.top, launch->communicator->rank() == 0);
   const auto outcome = trainer::TrainReplicas(options, *launch->communicator);
   live.End();
   if (!outcome.ok()) {  // some rank has reported it

@@ -10,7 +10,8 @@
 namespace millrace::cli {
 
 LiveRun::LiveRun(const RunFlags& flags, const RunStream& stream) : flags_(flags), stream_(stream) {
-  server_ = Serve(flags.file, [this] { return Look(); });
+  server_ = Serve(
+      flags.file, [this] { return Look(); }, /*warns=*/flags.rank == 0);
   if (!flags.top) return;
   ClearOnSignals();
   top_.emplace([this] { return Look(); });

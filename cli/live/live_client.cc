@@ -8,7 +8,9 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <csignal>
 #include <cstring>
+#include <thread>
 
 #include "absl/status/status.h"
 #include "base/status.h"
@@ -19,8 +21,11 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+constexpr std::chrono::milliseconds kTurn{10};
 constexpr size_t kLongest = size_t{64} << 20;  // bytes of an answer
 
+//   NOT_FOUND          no process listens any more; the socket is removed
+//   DEADLINE_EXCEEDED  too many others wait for it
 absl::StatusOr<UniqueFd> Connect(const std::string& path) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
@@ -34,8 +39,17 @@ absl::StatusOr<UniqueFd> Connect(const std::string& path) {
   if (::connect(socket.get(), any, sizeof(address)) == 0) return socket;
   if (errno == ECONNREFUSED) ::unlink(path.c_str());
   if (errno == ECONNREFUSED || errno == ENOENT) return absl::NotFoundError(path + ": has ended");
-  if (errno == EAGAIN) return absl::DeadlineExceededError(path + ": does not answer");
+  if (errno == EAGAIN) return absl::DeadlineExceededError(path + ": its queue is full");
   return ErrnoStatus(errno, "connect", path);
+}
+
+// The system does not tell when a queue has room again.
+absl::StatusOr<UniqueFd> ConnectUntil(const std::string& path, Clock::time_point end) {
+  while (true) {
+    absl::StatusOr<UniqueFd> socket = Connect(path);
+    if (!absl::IsDeadlineExceeded(socket.status()) || Clock::now() >= end) return socket;
+    std::this_thread::sleep_for(kTurn);
+  }
 }
 
 // Waits until there is something to read.
@@ -55,7 +69,7 @@ absl::Status Await(int socket, Clock::time_point end, const std::string& path) {
 
 absl::StatusOr<std::string> AskText(const std::string& path, std::chrono::milliseconds limit) {
   const Clock::time_point end = Clock::now() + limit;
-  MILLRACE_ASSIGN_OR_RETURN(const UniqueFd socket, Connect(path));
+  MILLRACE_ASSIGN_OR_RETURN(const UniqueFd socket, ConnectUntil(path, end));
   std::string text;
   std::array<char, 65536> piece;
   while (text.size() < kLongest) {
@@ -85,6 +99,13 @@ std::vector<Running> AskAll(const std::string& folder) {
     running.push_back({std::move(socket), std::move(snapshot)});
   }
   return running;
+}
+
+void RemoveStale(const std::string& folder) {
+  for (const LiveSocket& socket : ListSockets(folder)) {
+    const bool is_gone = ::kill(static_cast<pid_t>(socket.pid), 0) != 0 && errno == ESRCH;
+    if (is_gone) (void)Connect(socket.path);
+  }
 }
 
 }  // namespace millrace::cli

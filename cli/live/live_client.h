@@ -30,6 +30,9 @@ struct Running {
 // Asks all programs of a folder, and removes the sockets of dead processes.
 std::vector<Running> AskAll(const std::string& folder);
 
+// Removes the sockets of dead processes without asking the others.
+void RemoveStale(const std::string& folder);
+
 }  // namespace millrace::cli
 
 #endif  // MILLRACE_CLI_LIVE_LIVE_CLIENT_H_

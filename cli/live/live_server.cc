@@ -24,6 +24,7 @@ namespace {
 
 constexpr auto kPatience = std::chrono::seconds(1);
 constexpr size_t kMostClients = 8;
+constexpr int kQueue = 64;  // clients that wait to be accepted
 
 absl::StatusOr<sockaddr_un> AddressOf(const std::string& path) {
   sockaddr_un address{};
@@ -64,10 +65,9 @@ absl::Status LiveServer::Listen(const std::string& made_at) {
   if (!stop_.valid()) return ErrnoStatus(errno, "eventfd", made_at);
   ::unlink(made_at.c_str());  // of a process that had this number
   const auto* const any = reinterpret_cast<const sockaddr*>(&address);
-  const bool named = ::bind(listening_.get(), any, sizeof(address)) == 0 &&
-                     ::chmod(made_at.c_str(), 0600) == 0 &&
-                     ::listen(listening_.get(), kMostClients) == 0 &&
-                     ::rename(made_at.c_str(), path_.c_str()) == 0;
+  const bool named =
+      ::bind(listening_.get(), any, sizeof(address)) == 0 && ::chmod(made_at.c_str(), 0600) == 0 &&
+      ::listen(listening_.get(), kQueue) == 0 && ::rename(made_at.c_str(), path_.c_str()) == 0;
   if (named) return absl::OkStatus();
   const absl::Status status = ErrnoStatus(errno, "bind", made_at);
   ::unlink(made_at.c_str());

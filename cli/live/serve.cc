@@ -7,6 +7,7 @@
 #include "base/status.h"
 #include "cli/exit.h"
 #include "cli/live/folder.h"
+#include "cli/live/live_client.h"
 
 namespace millrace::cli {
 namespace {
@@ -14,16 +15,18 @@ namespace {
 absl::StatusOr<std::unique_ptr<LiveServer>> Start(const std::string& file,
                                                   std::function<Snapshot()> source) {
   MILLRACE_ASSIGN_OR_RETURN(const std::string folder, LiveFolder());
+  RemoveStale(folder);  // where nobody calls `top`, they would become many
   return LiveServer::Start(folder, NameOfFile(file),
                            [source = std::move(source)] { return ToJson(source()); });
 }
 
 }  // namespace
 
-std::unique_ptr<LiveServer> Serve(const std::string& file, std::function<Snapshot()> source) {
+std::unique_ptr<LiveServer> Serve(const std::string& file, std::function<Snapshot()> source,
+                                  bool warns) {
   auto server = Start(file, std::move(source));
   if (server.ok()) return *std::move(server);
-  if (!absl::IsNotFound(server.status())) {
+  if (warns && !absl::IsNotFound(server.status())) {
     Warn(absl::StrCat("`millrace top` cannot show this program: ", server.status().message()));
   }
   return nullptr;

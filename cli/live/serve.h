@@ -11,9 +11,10 @@
 namespace millrace::cli {
 
 // Lets `millrace top` ask this process, which works on `file`, for its figures. `source` is called
-// on the server's thread. Returns null if that cannot be, and warns unless the host has no place
-// for the socket: a program runs all the same.
-std::unique_ptr<LiveServer> Serve(const std::string& file, std::function<Snapshot()> source);
+// on the server's thread. Returns null if that cannot be: a program runs all the same. Then it
+// warns, if `warns` and unless the host has no place for the socket.
+std::unique_ptr<LiveServer> Serve(const std::string& file, std::function<Snapshot()> source,
+                                  bool warns);
 
 }  // namespace millrace::cli
 

@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -115,6 +116,28 @@ TEST_F(LiveTest, StaleSocketsAreRemovedByTheNextLook) {
   ASSERT_TRUE(running[0].snapshot.ok()) << running[0].snapshot.status();
   EXPECT_EQ(running[0].snapshot->pid, 7);
   EXPECT_FALSE(std::filesystem::exists(SocketPath(folder_, 12345, "other")));
+}
+
+// The number of a process that has ended.
+int64_t DeadPid() {
+  const pid_t child = fork();
+  if (child == 0) _exit(0);
+  waitpid(child, nullptr, 0);
+  return child;
+}
+
+TEST_F(LiveTest, SocketsOfDeadProcessesAreRemovedWithoutAskingOthers) {
+  const int64_t dead = DeadPid();
+  std::atomic<bool> asked = false;
+  const auto server = Start([&asked] {
+    asked = true;
+    return "";
+  });
+  LeaveStale(SocketPath(folder_, dead, "job"));
+  RemoveStale(folder_);
+  EXPECT_FALSE(std::filesystem::exists(SocketPath(folder_, dead, "job")));
+  EXPECT_TRUE(std::filesystem::exists(path()));
+  EXPECT_FALSE(asked);
 }
 
 TEST_F(LiveTest, AStaleSocketOfTheSameNameIsReplaced) {
