@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 
+#include "pipeline/diagnosis.h"
 #include "pipeline/profile.h"
 #include "trainer/report.h"
 
@@ -30,6 +31,8 @@ class RankView {
   virtual int rank() const = 0;
   virtual int world() const = 0;
   virtual RankFigures figures() const = 0;
+  // The facts for a diagnosis of the training pipeline, beside its profile.
+  virtual const pipeline::DiagnosisOptions& diagnosis_options() const = 0;
   // The measurements of the training pipeline, and the metrics of its context by name (those of the
   // evaluation's pipelines are among them).
   virtual pipeline::PipelineProfile profile() const = 0;

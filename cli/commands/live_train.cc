@@ -3,6 +3,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
 
 #include "cli/live/serve.h"
 
@@ -22,14 +26,26 @@ StepFigures FiguresOf(const trainer::RankView& rank) {
 }
 
 RankSnapshot SnapshotOf(const trainer::RankView& rank) {
+  const std::map<std::string, int64_t> metrics = rank.metrics();
+  const auto metric = [&metrics](const char* name) {
+    const auto found = metrics.find(name);
+    return found == metrics.end() ? 0 : found->second;
+  };
   RankSnapshot snapshot;
   snapshot.rank = rank.rank();
-  const auto metrics = rank.metrics();
-  const auto bad = metrics.find("millrace_records_bad_total");
-  snapshot.records_bad = bad == metrics.end() ? 0 : bad->second;
+  snapshot.records_bad = metric("millrace_records_bad_total");
+  snapshot.fetched_bytes = metric("millrace_fetched_bytes_total");
   snapshot.steps = FiguresOf(rank);
   snapshot.profile = rank.profile();
+  snapshot.options = rank.diagnosis_options();
   return snapshot;
+}
+
+// One rank's share of the process's use.
+HostUse ShareOf(HostUse use, size_t ranks) {
+  use.user_seconds /= static_cast<double>(ranks);
+  use.system_seconds /= static_cast<double>(ranks);
+  return use;
 }
 
 }  // namespace
@@ -37,6 +53,7 @@ RankSnapshot SnapshotOf(const trainer::RankView& rank) {
 void LiveTrain::Add(std::shared_ptr<const trainer::RankView> rank) {
   const MutexLock lock(mu_);
   ranks_.push_back(std::move(rank));
+  host_ = ReadHostUse();
 }
 
 void LiveTrain::Begin(bool on_screen, bool is_first) {
@@ -64,6 +81,7 @@ Snapshot LiveTrain::Look() const {
   for (const auto& rank : ranks_) {
     snapshot.world = rank->world();
     snapshot.ranks.push_back(SnapshotOf(*rank));
+    snapshot.ranks.back().host = ShareOf(UseBetween(host_, ReadHostUse()), ranks_.size());
   }
   std::ranges::sort(snapshot.ranks, {}, &RankSnapshot::rank);
   return snapshot;

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/host_use.h"
 #include "base/mutex.h"
 #include "cli/live/live_server.h"
 #include "cli/live/snapshot.h"
@@ -43,6 +44,7 @@ class LiveTrain {
   Display& display_;
   mutable Mutex mu_;
   std::vector<std::shared_ptr<const trainer::RankView>> ranks_ MILLRACE_GUARDED_BY(mu_);
+  HostUse host_ MILLRACE_GUARDED_BY(mu_);  // when the newest rank came
   std::unique_ptr<LiveServer> server_;
   std::optional<InlineTop> top_;
 };

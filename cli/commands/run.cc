@@ -76,7 +76,8 @@ class Drive {
     report_.cpu_seconds = ProcessCpuSeconds() - cpu_at_start_;
     report_.steps = emulator_.sums();
     report_.digest = digest_.value();
-    report_.diagnosis = (behind_first_.has_value() ? *behind_first_ : whole_).Diagnose(Options());
+    report_.diagnosis = (behind_first_.has_value() ? *behind_first_ : whole_)
+                            .Diagnose(DiagnosisOptionsOf(flags_, stream_));
     report_.damage = DamageOf(stream_.context->metrics());
     report_.fetch = FetchOf(stream_.context->metrics());
     return report_;
@@ -116,13 +117,6 @@ class Drive {
     report_.samples += (*batch)->num_valid_rows();
     ++report_.batches;
     return true;
-  }
-
-  pipeline::DiagnosisOptions Options() const {
-    pipeline::DiagnosisOptions options = DiagnosisOptionsOf(stream_.plan, *stream_.pipeline);
-    options.pace = flags_.accelerators * SamplesPerSecondOf(flags_);
-    options.settings = {"--threads $0", "--memory-budget-mib $0", "--prefetch $0"};
-    return options;
   }
 
   // The token is stored last: a run that continues from it makes no earlier batch again.

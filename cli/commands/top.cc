@@ -31,6 +31,7 @@
 #include "cli/top/numbers.h"
 #include "cli/top/render.h"
 #include "cli/top/terminal.h"
+#include "cli/top/verdict.h"
 
 // `millrace top` shows the figures of a running `millrace run` or `millrace train`, which it asks
 // over a socket (cli/live). Of a job whose ranks are processes it asks all that are on this host.
@@ -302,8 +303,10 @@ int ShowOnce(const Flags& flags, Watched watched) {
     return kDone;
   }
   const int columns = TerminalSizeOf(STDOUT_FILENO).columns;
-  for (const std::string& line : RenderScreen({.now = &*snapshot}, columns))
-    std::puts(line.c_str());
+  Shown shown;
+  shown.now = &*snapshot;
+  shown.verdict = VerdictOf(*snapshot);
+  for (const std::string& line : RenderScreen(shown, columns)) std::puts(line.c_str());
   return kDone;
 }
 

@@ -9,7 +9,8 @@
 
 namespace millrace::cli {
 
-LiveRun::LiveRun(const RunFlags& flags, const RunStream& stream) : flags_(flags), stream_(stream) {
+LiveRun::LiveRun(const RunFlags& flags, const RunStream& stream)
+    : flags_(flags), stream_(stream), options_(DiagnosisOptionsOf(flags, stream)) {
   server_ = Serve(
       flags.file, [this] { return Look(); }, /*warns=*/flags.rank == 0);
   if (!flags.top) return;
@@ -33,6 +34,9 @@ Snapshot LiveRun::Look() const {
   rank.rank = flags_.rank;
   rank.records_bad = DamageOf(stream_.context->metrics()).records_bad;
   rank.profile = stream_.pipeline->Profile();
+  rank.options = options_;
+  rank.host = UseBetween(host_, ReadHostUse());
+  rank.fetched_bytes = FetchOf(stream_.context->metrics()).fetched_bytes;
   snapshot.ranks.push_back(std::move(rank));
   return snapshot;
 }

@@ -5,10 +5,12 @@
 #include <memory>
 #include <optional>
 
+#include "base/host_use.h"
 #include "cli/emulate/run_stream.h"
 #include "cli/live/live_server.h"
 #include "cli/live/snapshot.h"
 #include "cli/top/inline_top.h"
+#include "pipeline/diagnosis.h"
 
 namespace millrace::cli {
 
@@ -26,6 +28,8 @@ class LiveRun {
 
   const RunFlags& flags_;
   const RunStream& stream_;
+  const pipeline::DiagnosisOptions options_;
+  const HostUse host_ = ReadHostUse();  // at the beginning
   const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
   std::unique_ptr<LiveServer> server_;
   std::optional<InlineTop> top_;

@@ -5,6 +5,7 @@
 
 #include "base/status.h"
 #include "base/text.h"
+#include "cli/diagnose/stretch.h"
 #include "cli/emulate/accelerator.h"
 #include "cli/emulate/visit_record.h"
 #include "cli/exit.h"
@@ -34,6 +35,13 @@ absl::StatusOr<pipeline::OpenOptions> OpenOptionsOf(const RunFlags& flags) {
 double SamplesPerSecondOf(const RunFlags& flags) {
   const Accelerator* accelerator = FindAccelerator(flags.accelerator);
   return accelerator != nullptr ? accelerator->samples_per_second() : flags.pace;
+}
+
+pipeline::DiagnosisOptions DiagnosisOptionsOf(const RunFlags& flags, const RunStream& stream) {
+  pipeline::DiagnosisOptions options = DiagnosisOptionsOf(stream.plan, *stream.pipeline);
+  options.pace = flags.accelerators * SamplesPerSecondOf(flags);
+  options.settings = {"--threads $0", "--memory-budget-mib $0", "--prefetch $0"};
+  return options;
 }
 
 absl::StatusOr<RunStream> OpenRunStream(const RunFlags& flags, pipeline::Plan plan,

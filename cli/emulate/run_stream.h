@@ -10,6 +10,7 @@
 
 #include "absl/status/statusor.h"
 #include "base/context.h"
+#include "pipeline/diagnosis.h"
 #include "pipeline/op_table.h"
 #include "pipeline/pipeline.h"
 #include "pipeline/plan.h"
@@ -53,6 +54,9 @@ struct RunStream {
   pipeline::OpenOptions options;
   std::unique_ptr<pipeline::Pipeline> pipeline;
 };
+
+// The facts for a diagnosis of the flags' pipeline.
+pipeline::DiagnosisOptions DiagnosisOptionsOf(const RunFlags& flags, const RunStream& stream);
 
 // Opens a plan; indexing shows its progress. `ops` are for its custom stages, or null.
 absl::StatusOr<RunStream> OpenRunStream(const RunFlags& flags, pipeline::Plan plan,

@@ -1,11 +1,14 @@
 #ifndef MILLRACE_CLI_LIVE_PROFILE_MEMBERS_H_
 #define MILLRACE_CLI_LIVE_PROFILE_MEMBERS_H_
 
+#include "base/host_use.h"
 #include "base/run.h"
 #include "cli/live/json_fields.h"
+#include "pipeline/diagnosis.h"
 #include "pipeline/profile.h"
 
-// The members of pipeline/profile.h's structs, for JsonWriter and JsonReader.
+// The members of the structs of pipeline/profile.h, pipeline/diagnosis.h and base/host_use.h, for
+// JsonWriter and JsonReader.
 
 namespace millrace {
 
@@ -16,7 +19,42 @@ void Members(Archive& archive, T& id) {
   archive("sub_index", id.sub_index);
 }
 
+template <typename Archive, cli::Like<HostUse> T>
+void Members(Archive& archive, T& host) {
+  archive("now_seconds", host.now_seconds);
+  archive("user_seconds", host.user_seconds);
+  archive("system_seconds", host.system_seconds);
+  archive("voluntary_switches", host.voluntary_switches);
+  archive("involuntary_switches", host.involuntary_switches);
+  archive("device_read_bytes", host.device_read_bytes);
+  archive("call_read_bytes", host.call_read_bytes);
+  archive("run_delay_seconds", host.run_delay_seconds);
+  archive("throttled_seconds", host.throttled_seconds);
+  archive("cpu_pressure_seconds", host.cpu_pressure_seconds);
+  archive("io_pressure_seconds", host.io_pressure_seconds);
+  archive("memory_pressure_seconds", host.memory_pressure_seconds);
+  archive("busy_core_seconds", host.busy_core_seconds);
+  archive("stolen_core_seconds", host.stolen_core_seconds);
+}
+
 namespace pipeline {
+
+template <typename Archive, cli::Like<PipelineSettings> T>
+void Members(Archive& archive, T& settings) {
+  archive("threads", settings.threads);
+  archive("budget_mib", settings.budget_mib);
+  archive("ring", settings.ring);
+}
+
+// Without the numbers of a stretch of time.
+template <typename Archive, cli::Like<DiagnosisOptions> T>
+void Members(Archive& archive, T& options) {
+  archive("cores", options.cores);
+  archive("processors", options.processors);
+  archive("unit", options.unit);
+  archive("settings", options.settings);
+  archive("uint8_saved_bytes", options.uint8_saved_bytes);
+}
 
 template <typename Archive, cli::Like<ItemTimes> T>
 void Members(Archive& archive, T& times) {

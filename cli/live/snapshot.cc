@@ -29,6 +29,9 @@ void Members(Archive& archive, T& rank) {
   archive("records_bad", rank.records_bad);
   archive("steps", rank.steps);
   archive("profile", rank.profile);
+  archive("options", rank.options);
+  archive("host", rank.host);
+  archive("fetched_bytes", rank.fetched_bytes);
 }
 
 template <typename Archive, Like<Snapshot> T>

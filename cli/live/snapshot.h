@@ -8,6 +8,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "base/host_use.h"
+#include "pipeline/diagnosis.h"
 #include "pipeline/profile.h"
 
 namespace millrace::cli {
@@ -30,6 +32,10 @@ struct RankSnapshot {
   int64_t records_bad = 0;
   std::optional<StepFigures> steps;  // of a training
   pipeline::PipelineProfile profile;
+  // For a diagnosis; its pace and fetched bytes are those here.
+  pipeline::DiagnosisOptions options;
+  HostUse host;  // since the rank began; its process's share of one rank
+  int64_t fetched_bytes = 0;
 };
 
 // The figures of a running program at one moment. A value type.

@@ -30,6 +30,8 @@ Snapshot Difference(const Snapshot* earlier, const Snapshot& later) {
   for (RankSnapshot& rank : difference.ranks) {
     const RankSnapshot* const before = FindEarlier(earlier, rank);
     if (before == nullptr) continue;
+    rank.host = UseBetween(before->host, rank.host);
+    rank.fetched_bytes -= before->fetched_bytes;
     rank.profile = pipeline::Between(before->profile, rank.profile);
     if (before->steps && rank.steps) Subtract(*before->steps, *rank.steps);
   }

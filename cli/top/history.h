@@ -10,6 +10,7 @@
 #include "cli/live/snapshot.h"
 #include "cli/top/difference.h"
 #include "cli/top/render.h"
+#include "cli/top/verdict.h"
 
 namespace millrace::cli {
 
@@ -27,7 +28,10 @@ class History {
   }
   bool empty() const { return !now_.has_value(); }
   // Borrows from this. REQUIRES: not empty().
-  Shown shown() const { return {earlier_ ? &*earlier_ : nullptr, &*now_, rates_}; }
+  Shown shown() const {
+    const Snapshot* const earlier = earlier_ ? &*earlier_ : nullptr;
+    return {earlier, &*now_, rates_, VerdictOf(Difference(earlier, *now_))};
+  }
 
  private:
   const size_t most_;

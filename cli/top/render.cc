@@ -12,7 +12,6 @@
 #include "base/status.h"
 #include "cli/top/difference.h"
 #include "cli/top/numbers.h"
-#include "cli/top/verdict.h"
 
 namespace millrace::cli {
 namespace {
@@ -22,6 +21,7 @@ using pipeline::PipelineProfile;
 
 constexpr int kLabel = 11;        // columns of a line's name
 constexpr int kOp = 32;           // columns of an op's name
+constexpr int kMaxVerdict = 4;    // lines of the verdict
 constexpr size_t kMaxOps = 3;     // that have a line each
 constexpr size_t kSparks = 20;    // columns of the rates' history
 constexpr int kMinHeader = 20;    // columns of the program in the first line
@@ -145,14 +145,17 @@ void Page::Rate() {
                    Percent(WaitShareOf(figures_.ranks[0]))));
 }
 
-// At most two lines, broken between words.
+// A few lines, broken between words.
 void Page::Verdict() {
-  const std::string text = VerdictOf(figures_);
   const auto room = static_cast<size_t>(width_ - kLabel);
-  size_t cut = text.size() <= room ? text.size() : text.rfind(' ', room);
-  if (cut == std::string::npos) cut = text.size();
-  Add("verdict", text.substr(0, cut));
-  if (cut < text.size()) Add("", text.substr(cut + 1));
+  std::string rest = shown_.verdict;
+  for (int line = 0; line < kMaxVerdict && !rest.empty(); ++line) {
+    size_t cut =
+        rest.size() <= room || line + 1 == kMaxVerdict ? rest.size() : rest.rfind(' ', room);
+    if (cut == std::string::npos) cut = rest.size();
+    Add(line == 0 ? "verdict" : "", rest.substr(0, cut));
+    rest.erase(0, cut + 1);
+  }
 }
 
 void Page::Waits(const PipelineProfile& profile) {

@@ -9,11 +9,12 @@
 
 namespace millrace::cli {
 
-// The figures that are shown.
+// The facts that are shown.
 struct Shown {
   const Snapshot* earlier = nullptr;   // null: the figures are since the beginning
   const Snapshot* now = nullptr;       // never null
   std::span<const double> rates = {};  // samples per second at the turns until now, the newest last
+  std::string verdict = {};            // VerdictOf the difference
 };
 
 // Lines of at most `width` columns, in ASCII. docs/top.md describes them. REQUIRES: width >= 40.

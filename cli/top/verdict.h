@@ -7,8 +7,8 @@
 
 namespace millrace::cli {
 
-// One sentence about the figures of a stretch of time (Difference): whether the input holds up the
-// consumer, in the words and with the limits of xprof's input pipeline analysis.
+// One sentence about the figures of a stretch of time (Difference): what the consumer of the lowest
+// rank waits for, and the change that would help most (pipeline::Diagnose).
 std::string VerdictOf(const Snapshot& difference);
 
 }  // namespace millrace::cli

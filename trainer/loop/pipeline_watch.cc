@@ -6,6 +6,17 @@
 
 namespace millrace::trainer {
 
+pipeline::DiagnosisOptions DiagnosisOptionsOf(const Session& session, int ranks) {
+  pipeline::DiagnosisOptions options;
+  options.cores = session.cores.per_rank;
+  options.processors = std::max(options.cores, static_cast<double>(ReadCores().affinity));
+  options.unit = ranks > 1 ? "img/s a rank" : "img/s";
+  options.settings = {"pipeline_threads: $0", "memory_budget_mib: $0", "prefetch { batches: $0 }"};
+  options.uint8_saved_bytes =
+      pipeline::BytesSavedByUint8(*session.train_plan, session.train->schema());
+  return options;
+}
+
 void PipelineWatch::Begin() {
   if (begun_) return;
   begun_ = true;
@@ -33,14 +44,7 @@ std::optional<pipeline::Diagnosis> PipelineWatch::Finish(int ranks, int replicas
   // The other replicas do the same.
   host.user_seconds /= replicas;
   host.system_seconds /= replicas;
-  pipeline::DiagnosisOptions options;
-  options.cores = session_.cores.per_rank;
-  options.processors = std::max(options.cores, static_cast<double>(ReadCores().affinity));
-  options.unit = ranks > 1 ? "img/s a rank" : "img/s";
-  options.settings = {"pipeline_threads: $0", "memory_budget_mib: $0", "prefetch { batches: $0 }"};
-  options.uint8_saved_bytes =
-      pipeline::BytesSavedByUint8(*session_.train_plan, session_.train->schema());
-  return pipeline::Diagnose(profile, host, options);
+  return pipeline::Diagnose(profile, host, DiagnosisOptionsOf(session_, ranks));
 }
 
 }  // namespace millrace::trainer

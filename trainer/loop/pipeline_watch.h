@@ -11,6 +11,9 @@
 
 namespace millrace::trainer {
 
+// The facts for a diagnosis of this rank's training pipeline; `ranks` train together.
+pipeline::DiagnosisOptions DiagnosisOptionsOf(const Session& session, int ranks);
+
 // Measures the training pipeline of this rank while steps are done. Thread-compatible.
 class PipelineWatch {
  public:

@@ -1,12 +1,15 @@
 #include "trainer/loop/running_rank.h"
 
-#include <utility>
+#include "trainer/loop/pipeline_watch.h"
 
 namespace millrace::trainer {
 
-RunningRank::RunningRank(int rank, int world, const pipeline::Pipeline& pipeline,
-                         std::shared_ptr<Context> context)
-    : rank_(rank), world_(world), pipeline_(&pipeline), context_(std::move(context)) {}
+RunningRank::RunningRank(int rank, int world, const Session& session)
+    : rank_(rank),
+      world_(world),
+      options_(DiagnosisOptionsOf(session, world)),
+      pipeline_(session.train.get()),
+      context_(session.context) {}
 
 RankFigures RunningRank::figures() const {
   const MutexLock lock(figures_mu_);
@@ -36,10 +39,9 @@ void RunningRank::Close() {
   context_ = nullptr;
 }
 
-Observed::Observed(const TrainOptions& options, int rank, int world,
-                   const pipeline::Pipeline& pipeline, const std::shared_ptr<Context>& context) {
+Observed::Observed(const TrainOptions& options, int rank, int world, const Session& session) {
   if (!options.observe) return;
-  view_ = std::make_shared<RunningRank>(rank, world, pipeline, context);
+  view_ = std::make_shared<RunningRank>(rank, world, session);
   options.observe(view_);
 }
 

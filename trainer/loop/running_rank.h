@@ -8,7 +8,9 @@
 
 #include "base/context.h"
 #include "base/mutex.h"
+#include "pipeline/diagnosis.h"
 #include "pipeline/pipeline.h"
+#include "trainer/loop/session.h"
 #include "trainer/rank_view.h"
 #include "trainer/train.h"
 
@@ -17,13 +19,13 @@ namespace millrace::trainer {
 // The view of this rank, for TrainOptions::observe. Thread-safe.
 class RunningRank final : public RankView {
  public:
-  // Borrows the pipeline until Close.
-  RunningRank(int rank, int world, const pipeline::Pipeline& pipeline,
-              std::shared_ptr<Context> context);
+  // Borrows the session's pipeline until Close.
+  RunningRank(int rank, int world, const Session& session);
 
   int rank() const override { return rank_; }
   int world() const override { return world_; }
   RankFigures figures() const override;
+  const pipeline::DiagnosisOptions& diagnosis_options() const override { return options_; }
   pipeline::PipelineProfile profile() const override;
   std::map<std::string, int64_t> metrics() const override;
 
@@ -34,6 +36,7 @@ class RunningRank final : public RankView {
  private:
   const int rank_;
   const int world_;
+  const pipeline::DiagnosisOptions options_;
 
   mutable Mutex figures_mu_;
   RankFigures figures_ MILLRACE_GUARDED_BY(figures_mu_);
@@ -46,12 +49,11 @@ class RunningRank final : public RankView {
   std::map<std::string, int64_t> metrics_ MILLRACE_GUARDED_BY(mu_);
 };
 
-// Shows this rank to options.observe while it lives; its pipeline outlives it. Does nothing where
-// nobody observes. Thread-compatible.
+// Shows this rank to options.observe while it lives; its session, which is open, outlives it. Does
+// nothing where nobody observes. Thread-compatible.
 class Observed {
  public:
-  Observed(const TrainOptions& options, int rank, int world, const pipeline::Pipeline& pipeline,
-           const std::shared_ptr<Context>& context);
+  Observed(const TrainOptions& options, int rank, int world, const Session& session);
   ~Observed();
   Observed(const Observed&) = delete;
   Observed& operator=(const Observed&) = delete;

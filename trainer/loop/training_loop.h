@@ -38,8 +38,7 @@ class TrainingLoop {
         log_(options, communicator, session),
         saver_(communicator, guard, session),
         watch_(session),
-        observed_(options, communicator.rank(), communicator.size(), *session.train,
-                  session.context),
+        observed_(options, communicator.rank(), communicator.size(), session),
         batch_step_(MakeBatchStep(session, communicator)),
         begun_(session.state.step) {}
 

@@ -112,8 +112,7 @@ bool Worker::IsStopWanted() const {
 
 absl::StatusOr<TrainOutcome> Worker::Train() {
   MILLRACE_ASSIGN_OR_RETURN(wire::Progress progress, links_.Ready(session_.main().weights));
-  const Observed observed(options_, cluster_.index, cluster_.workers, *session_.train,
-                          session_.context);
+  const Observed observed(options_, cluster_.index, cluster_.workers, session_);
   Show(observed, progress);
   while (!progress.is_over() && !progress.is_stopping()) {
     if (!is_chief() && IsStopWanted()) {

@@ -31,6 +31,11 @@ Snapshot Written() {
   rank.records_bad = 2;
   rank.steps = StepFigures{10, 100, 0.5, 0.25, 9, 640, 1.5, 0.5};
   rank.profile.rows = 640;
+  rank.options.settings.threads = "threads: $0";
+  rank.options.uint8_saved_bytes = 11;
+  rank.host.device_read_bytes = 12;
+  rank.host.busy_core_seconds = 2.5;
+  rank.fetched_bytes = 13;
   snapshot.ranks.push_back(rank);
   return snapshot;
 }
@@ -43,6 +48,9 @@ TEST(Snapshot, ReadBackIsTheSame) {
   EXPECT_EQ(ToJson(*read), text);
   EXPECT_EQ(read->ranks[0].steps->loss, 0.25);
   EXPECT_EQ(read->ranks[0].profile.rows, 640);
+  EXPECT_EQ(read->ranks[0].options.settings.threads, "threads: $0");
+  EXPECT_EQ(read->ranks[0].host.device_read_bytes, 12);
+  EXPECT_FALSE(read->ranks[0].host.call_read_bytes.has_value());
 }
 
 TEST(Snapshot, ALossThatIsNotKnownOrNoNumberIsNull) {
