@@ -3,18 +3,20 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/metric_table.h"
+
 namespace millrace {
 
 MemoryBudget::MemoryBudget(int64_t limit_bytes, std::shared_ptr<Metrics> metrics)
     : limit_bytes_(limit_bytes),
       metrics_(std::move(metrics)),
-      gauge_(metrics_->gauge("millrace_memory_reserved_bytes")) {}
+      gauge_(metrics_->gauge(metric::kMemoryReserved)) {}
 
 int64_t MemoryBudget::WorkLimitLocked() const {
   return std::max(limit_bytes_ - standing_, limit_bytes_ / kLeastWorkShare);
 }
 
-void MemoryBudget::ShowLocked() { gauge_.Set(work_ + standing_); }
+void MemoryBudget::ShowLocked() { gauge_.Set(static_cast<double>(work_ + standing_)); }
 
 bool MemoryBudget::TryReserve(int64_t bytes) {
   MutexLock lock(mu_);

@@ -189,7 +189,7 @@ typedef struct mr_context_options {
 //   MR_INVALID_ARGUMENT    an option is out of range
 //   MR_RESOURCE_EXHAUSTED  the system gives no thread
 MR_API mr_error* mr_context_create(const mr_context_options* options, mr_context** context);
-// Writes the metrics as lines "NAME VALUE", in the order of the names.
+// Writes the metrics in Prometheus' text format: lines "NAME VALUE", and comments behind "#".
 MR_API mr_error* mr_context_metrics(const mr_context* context, mr_sink sink, void* user);
 // Gives the handle back. The context ends with the last loader that uses it, and waits for its
 // threads: here, or in that loader's mr_loader_free.

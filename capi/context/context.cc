@@ -83,11 +83,7 @@ mr_error* mr_context_metrics(const mr_context* context, mr_sink sink, void* user
   return capi::Guard([&]() -> absl::Status {
     MILLRACE_RETURN_IF_ERROR(capi::CheckGiven(
         "mr_context_metrics", {{"context", context != nullptr}, {"sink", sink != nullptr}}));
-    std::string text;
-    for (const auto& [name, value] : context->context->metrics().Snapshot()) {
-      absl::StrAppend(&text, name, " ", value, "\n");
-    }
-    capi::Pour(text, sink, user);
+    capi::Pour(context->context->metrics().PrometheusText(), sink, user);
     return absl::OkStatus();
   });
 }

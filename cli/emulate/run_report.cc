@@ -3,11 +3,11 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 #include <string>
-#include <string_view>
 
 #include "absl/strings/str_format.h"
 #include "base/bytes_text.h"
 #include "base/host.h"
+#include "base/metric_table.h"
 #include "base/status.h"
 #include "base/text.h"
 #include "cli/diagnose/diagnosis_json.h"
@@ -16,6 +16,12 @@
 
 namespace millrace::cli {
 namespace {
+
+// The value of a counter without a label; 0: it was not made.
+int64_t CountOf(const Metrics& metrics, const CounterFamily& family) {
+  const std::map<std::string, int64_t> counters = metrics.CountersOf(family);
+  return counters.empty() ? 0 : counters.begin()->second;
+}
 
 double SamplesPerSecond(const RunReport& report) {
   return report.seconds > 0 ? static_cast<double>(report.samples) / report.seconds : 0;
@@ -65,17 +71,8 @@ void PrintAccelerators(const RunFlags& flags, const RunReport& report) {
 }  // namespace
 
 DamageMet DamageOf(const Metrics& metrics) {
-  constexpr std::string_view kBad = "millrace_records_bad_total";
-  // millrace_records_damaged_total{reason="data_crc"}
-  constexpr std::string_view kBegin = "millrace_records_damaged_total{reason=\"";
-  constexpr std::string_view kEnd = "\"}";
-  DamageMet met;
-  for (const auto& [name, count] : metrics.Snapshot()) {
-    if (name == kBad) met.records_bad = count;
-    if (!name.starts_with(kBegin)) continue;
-    met.damaged[name.substr(kBegin.size(), name.size() - kBegin.size() - kEnd.size())] = count;
-  }
-  return met;
+  return {.records_bad = CountOf(metrics, metric::kRecordsBad),
+          .damaged = metrics.CountersOf(metric::kRecordsDamaged)};
 }
 
 std::optional<double> FetchMet::ratio() const {
@@ -84,13 +81,8 @@ std::optional<double> FetchMet::ratio() const {
 }
 
 FetchMet FetchOf(const Metrics& metrics) {
-  const std::map<std::string, int64_t> values = metrics.Snapshot();
-  const auto value = [&](const char* name) {
-    const auto found = values.find(name);
-    return found == values.end() ? 0 : found->second;
-  };
-  return {.fetched_bytes = value("millrace_fetched_bytes_total"),
-          .record_bytes = value("millrace_fetched_record_bytes_total")};
+  return {.fetched_bytes = CountOf(metrics, metric::kFetchedBytes),
+          .record_bytes = CountOf(metrics, metric::kFetchedRecordBytes)};
 }
 
 void PrintJson(const nlohmann::ordered_json& json) {

@@ -106,11 +106,6 @@ bool IsDamage(const absl::Status& error) {
   return found.has_value() && found->reason != RecordErrorReason::kUnknown;
 }
 
-std::string DamageCounterName(RecordErrorReason reason) {
-  return absl::StrCat("millrace_records_damaged_total{reason=\"",
-                      ToAbsl(RecordErrorReasonName(reason)), "\"}");
-}
-
 SampleId Candidate(uint64_t seed, const DamagedSample& damaged, uint64_t position, uint32_t k,
                    uint64_t count, const Selection* selection) {
   uint64_t draw = Mix64(Mix64(seed) + HashName("on_damage"));

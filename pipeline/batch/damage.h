@@ -30,9 +30,6 @@ inline constexpr uint64_t kMinSamples = 1000;
 // values. Not when a read failed, memory was short, or user code did not say so.
 bool IsDamage(const absl::Status& error);
 
-// The counter of samples that a policy took out for this reason.
-std::string DamageCounterName(RecordErrorReason reason);
-
 // The sample of candidate `k`, one of `count` kept records of an order, for the damaged sample at
 // `position` of the stream: in its epoch. `selection` is null where all records are kept.
 // REQUIRES: count > 0.

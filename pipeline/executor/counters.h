@@ -1,6 +1,7 @@
 #ifndef MILLRACE_PIPELINE_EXECUTOR_COUNTERS_H_
 #define MILLRACE_PIPELINE_EXECUTOR_COUNTERS_H_
 
+#include "base/metric_table.h"
 #include "base/metrics.h"
 
 namespace millrace::pipeline {
@@ -8,16 +9,16 @@ namespace millrace::pipeline {
 // The metrics of an executor, added up over all pipelines of a Context. Thread-safe.
 struct ExecutorCounters {
   explicit ExecutorCounters(Metrics& metrics)
-      : records_read(metrics.counter("millrace_records_read_total")),
-        records_examined(metrics.counter("millrace_records_examined_total")),
-        records_bad(metrics.counter("millrace_records_bad_total")),
-        bytes_read(metrics.counter("millrace_bytes_read_total")),
-        batches(metrics.counter("millrace_batches_total")),
-        work_nanoseconds(metrics.counter("millrace_work_nanoseconds_total")),
-        wait_nanoseconds(metrics.counter("millrace_consumer_wait_nanoseconds_total")),
-        waits(metrics.counter("millrace_consumer_waits_total")),
-        threads(metrics.gauge("millrace_worker_target")),
-        ring(metrics.gauge("millrace_ring_target_batches")) {}
+      : records_read(metrics.counter(metric::kRecordsRead)),
+        records_examined(metrics.counter(metric::kRecordsExamined)),
+        records_bad(metrics.counter(metric::kRecordsBad)),
+        bytes_read(metrics.counter(metric::kBytesRead)),
+        batches(metrics.counter(metric::kBatches)),
+        work_nanoseconds(metrics.counter(metric::kWorkSeconds)),
+        wait_nanoseconds(metrics.histogram(metric::kConsumerWaitSeconds)),
+        waits(metrics.counter(metric::kConsumerWaits)),
+        threads(metrics.gauge(metric::kWorkerTarget)),
+        ring(metrics.gauge(metric::kRingTarget)) {}
 
   Counter& records_read;
   Counter& records_examined;
@@ -25,7 +26,7 @@ struct ExecutorCounters {
   Counter& bytes_read;
   Counter& batches;
   Counter& work_nanoseconds;
-  Counter& wait_nanoseconds;
+  Histogram& wait_nanoseconds;
   Counter& waits;
   Gauge& threads;
   Gauge& ring;

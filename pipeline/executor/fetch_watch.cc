@@ -5,14 +5,16 @@
 
 #include "absl/strings/str_format.h"
 #include "base/bytes_text.h"
+#include "base/metric_table.h"
 #include "base/status.h"
 #include "readers/http_options.h"
 
 namespace millrace::pipeline {
 namespace {
 
-Counter* CounterOf(const readers::RecordSource& source, Context& context, const char* name) {
-  return source.fetches().has_value() ? &context.metrics().counter(name) : nullptr;
+Counter* CounterOf(const readers::RecordSource& source, Context& context,
+                   const CounterFamily& family) {
+  return source.fetches().has_value() ? &context.metrics().counter(family) : nullptr;
 }
 
 std::vector<bool> UrlsOf(const readers::RecordSource& source) {
@@ -28,8 +30,8 @@ FetchWatch::FetchWatch(const readers::RecordSource& source, Context& context)
       context_(context),
       kept_bytes_(source.fetches().value_or(readers::FetchFacts()).kept_bytes),
       is_url_(source.fetches().has_value() ? UrlsOf(source) : std::vector<bool>()),
-      records_(CounterOf(source, context, "millrace_fetched_record_bytes_total")),
-      fetched_(CounterOf(source, context, "millrace_fetched_bytes_total")) {}
+      records_(CounterOf(source, context, metric::kFetchedRecordBytes)),
+      fetched_(CounterOf(source, context, metric::kFetchedBytes)) {}
 
 void FetchWatch::Read(const RunRecords& records) const {
   if (records_ == nullptr || records.alone || records.bytes() == 0) return;

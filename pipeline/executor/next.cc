@@ -3,9 +3,11 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/metric_table.h"
 #include "base/record_error.h"
 #include "base/status.h"
 #include "pipeline/executor/executor.h"
@@ -155,8 +157,8 @@ absl::StatusOr<std::optional<Batch>> Executor::DeliverLocked() {
 void Executor::CountDamage(const BatchData& data) {
   counters_.records_bad.Add(static_cast<int64_t>(data.damaged.size()));
   for (const DamagedSample& one : data.damaged) {
-    const std::string name = DamageCounterName(GetRecordError(one.error)->reason);
-    parts_.context->metrics().counter(name).Add();
+    const std::string_view reason = RecordErrorReasonName(GetRecordError(one.error)->reason);
+    parts_.context->metrics().counter(metric::kRecordsDamaged, reason).Add();
   }
 }
 

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/host.h"
+#include "base/metric_table.h"
 #include "base/status.h"
 #include "pipeline/pipeline.h"
 #include "readers/read_engine.h"
@@ -17,8 +18,8 @@ readers::ReadWatchOptions WatchOf(const ContextOptions& options) {
   readers::ReadWatchOptions watch;
   watch.deadline = options.read_deadline;
   watch.report = [log = options.log, metrics = options.metrics](const readers::OverdueRead& read) {
-    metrics->gauge("millrace_reads_overdue").Add(read.over ? -1 : 1);
-    if (!read.over) metrics->counter("millrace_reads_overdue_total").Add();
+    metrics->gauge(metric::kReadsOverdueNow).Add(read.over ? -1 : 1);
+    if (!read.over) metrics->counter(metric::kReadsOverdue).Add();
     if (!log) return;
     const std::string text =
         absl::StrCat("reading ", read.bytes, " bytes of ", read.path, " at offset ", read.offset,

@@ -83,7 +83,7 @@ PyObject* Metrics(PyObject* self, PyObject*) {
 }
 
 PyMethodDef methods[] = {
-    {"metrics", Metrics, METH_NOARGS, "Returns the metrics as lines 'NAME VALUE'."},
+    {"metrics", Metrics, METH_NOARGS, "Returns the metrics in Prometheus' text format."},
     {nullptr, nullptr, 0, nullptr}};
 
 PyType_Slot slots[] = {

@@ -39,8 +39,10 @@ class Context:
 
     @property
     def metrics(self) -> Dict[str, float]:
-        """The metrics by their names."""
-        lines = (line.rsplit(" ", 1) for line in self._core.metrics().splitlines())
+        """The metrics by their names. A name has its label behind it:
+        'millrace_records_damaged_total{reason="data_crc"}'."""
+        lines = (line.rsplit(" ", 1) for line in self._core.metrics().splitlines()
+                 if not line.startswith("#"))
         return {name: float(value) for name, value in lines}
 
 

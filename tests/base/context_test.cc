@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/host.h"
+#include "base/metric_table.h"
 #include "tests/messages.h"
 
 namespace millrace {
@@ -67,8 +68,8 @@ TEST(Context, CarriesWhatItWasGiven) {
   ASSERT_TRUE(context.ok());
   EXPECT_EQ((*context)->memory_budget_bytes(), 12345);
   EXPECT_EQ(&(*context)->io(), io);
-  (*context)->metrics().counter("x_total").Add(2);
-  EXPECT_EQ((*context)->metrics().Snapshot().at("x_total"), 2);
+  (*context)->metrics().counter(metric::kBatches).Add(2);
+  EXPECT_EQ((*context)->metrics().Snapshot().at("millrace_batches_total"), 2);
 }
 
 TEST(Context, LogReachesTheSinkAndIsDroppedWithoutOne) {

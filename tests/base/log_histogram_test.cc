@@ -13,16 +13,16 @@
 namespace millrace {
 namespace {
 
-using Histogram = LogHistogram<8, 44>;
+using Bins = LogHistogram<8, 44>;
 
 TEST(LogHistogramTest, NothingHasNoQuantile) {
-  EXPECT_EQ(Histogram().Quantile(0), 0u);
-  EXPECT_EQ(Histogram().Quantile(1), 0u);
+  EXPECT_EQ(Bins().Quantile(0), 0u);
+  EXPECT_EQ(Bins().Quantile(1), 0u);
 }
 
 TEST(LogHistogramTest, QuantilesAreAtMostAnEighthTooLarge) {
   std::mt19937_64 random(1);
-  Histogram histogram;
+  Bins histogram;
   std::vector<uint64_t> sorted;
   for (int i = 0; i < 10000; ++i) {
     sorted.push_back(random() >> (20 + random() % 44));
@@ -39,7 +39,7 @@ TEST(LogHistogramTest, QuantilesAreAtMostAnEighthTooLarge) {
 }
 
 TEST(LogHistogramTest, BinsHoldAllNumbersInOrder) {
-  Histogram histogram;
+  Bins histogram;
   for (uint64_t number = 0; number < 3000; ++number) histogram.Add(number);
   uint64_t seen = 0;
   int64_t last_end = -1;
@@ -53,14 +53,14 @@ TEST(LogHistogramTest, BinsHoldAllNumbersInOrder) {
 }
 
 TEST(LogHistogramTest, MergedAndSubtractedNumbersAreThoseOfBoth) {
-  Histogram first;
-  Histogram second;
-  Histogram both;
+  Bins first;
+  Bins second;
+  Bins both;
   for (uint64_t number = 1; number < 1000; ++number) {
     (number % 3 == 0 ? first : second).Add(number * 977);
     both.Add(number * 977);
   }
-  Histogram merged = first;
+  Bins merged = first;
   merged.Merge(second);
   EXPECT_EQ(merged.count(), both.count());
   for (const double fraction : {0.1, 0.5, 0.99, 1.0}) {
@@ -72,7 +72,7 @@ TEST(LogHistogramTest, MergedAndSubtractedNumbersAreThoseOfBoth) {
 }
 
 TEST(LogHistogramTest, AnyNumberHasItsPlace) {
-  Histogram histogram;
+  Bins histogram;
   for (const uint64_t number : {uint64_t{0}, uint64_t{1} << 44, ~uint64_t{0}}) {
     histogram.Add(number);
   }

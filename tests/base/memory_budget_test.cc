@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "base/metric_table.h"
+
 namespace millrace {
 namespace {
 
@@ -48,7 +50,7 @@ TEST(MemoryBudget, TheGaugeShowsWorkAndWhatStands) {
   const auto budget = std::make_shared<MemoryBudget>(1600, metrics);
   budget->Reserve(7);
   const StandingMemory index(budget, 600);
-  EXPECT_EQ(metrics->gauge("millrace_memory_reserved_bytes").value(), 607);
+  EXPECT_EQ(metrics->gauge(metric::kMemoryReserved).value(), 607);
 }
 
 TEST(MemoryBudget, StandingMemoryWithoutABudgetCountsNothing) {

@@ -7,6 +7,7 @@
 #include <map>
 #include <set>
 
+#include "base/metric_table.h"
 #include "pipeline/audit.h"
 #include "readers/quarantine.h"
 #include "tests/messages.h"
@@ -122,9 +123,8 @@ TEST(DamageTest, MaskLeavesTheRowEmpty) {
       }
     }
   }
-  EXPECT_EQ(context->metrics().counter("millrace_records_bad_total").value(), 2);
-  EXPECT_EQ(
-      context->metrics().counter("millrace_records_damaged_total{reason=\"data_crc\"}").value(), 2);
+  EXPECT_EQ(context->metrics().counter(metric::kRecordsBad).value(), 2);
+  EXPECT_EQ(context->metrics().counter(metric::kRecordsDamaged, "data_crc").value(), 2);
 }
 
 // S-DAMAGE-5: a substitute is what its record gives elsewhere, for every world and thread.
@@ -177,7 +177,7 @@ TEST(DamageTest, WithoutAGoodCandidateTheErrorIsTheRowsOwn) {
   const auto context = FakeContext(2);
   const Stream stream = Drain(*OpenFake(PlanWith(Policy::kReplace, 4), Damaged(10, bad), context));
   EXPECT_TRUE(stream.digests.empty());
-  EXPECT_EQ(context->metrics().counter("millrace_records_bad_total").value(), 4)
+  EXPECT_EQ(context->metrics().counter(metric::kRecordsBad).value(), 4)
       << "the rows, not the candidates for them";
   ASSERT_TRUE(GetRecordError(stream.end).has_value()) << stream.end;
   EXPECT_EQ(GetRecordError(stream.end)->position, 0);
@@ -276,7 +276,7 @@ TEST(DamageTest, BudgetByCountEndsTheStreamAtItsBatch) {
     EXPECT_EQ(GetRecordError(end)->position, 13);
     EXPECT_EQ(pipeline->Next().status(), end);
     EXPECT_EQ(pipeline->Save(), before);
-    EXPECT_EQ(context->metrics().counter("millrace_records_bad_total").value(), 1)
+    EXPECT_EQ(context->metrics().counter(metric::kRecordsBad).value(), 1)
         << "of the batches that were delivered";
     // Counted anew from there.
     ASSERT_TRUE(pipeline->Restore(before).ok());

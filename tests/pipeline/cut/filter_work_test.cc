@@ -5,6 +5,7 @@
 #include <variant>
 #include <vector>
 
+#include "base/metric_table.h"
 #include "pipeline/optimize/optimizer.h"
 #include "readers/example_builder.h"
 #include "tests/pipeline/executor/executor_fixture.h"
@@ -180,7 +181,7 @@ TEST(FilterWorkTest, WhatIsKeptIsNotReadAgain) {
   for (const std::string& payload : Examples().payloads) {
     framed_bytes += static_cast<int64_t>(payload.size()) + 1;
   }
-  EXPECT_EQ(context->metrics().counter("millrace_bytes_read_total").value(),
+  EXPECT_EQ(context->metrics().counter(metric::kBytesRead).value(),
             static_cast<int64_t>(kEpochs) * framed_bytes);
 }
 

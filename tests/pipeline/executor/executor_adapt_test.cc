@@ -4,6 +4,7 @@
 #include <random>
 #include <thread>
 
+#include "base/metric_table.h"
 #include "pipeline/executor/executor.h"
 #include "tests/pipeline/cut/cut_plans.h"
 
@@ -135,8 +136,8 @@ class Simulation {
   // Batches that were worked on before anybody asked for them.
   int64_t batches_ahead() const { return rows_ / kBatch - taken_; }
   int64_t now() const { return now_; }
-  int64_t threads() { return context_->metrics().gauge("millrace_worker_target").value(); }
-  int64_t ring() { return context_->metrics().gauge("millrace_ring_target_batches").value(); }
+  int64_t threads() { return context_->metrics().gauge(metric::kWorkerTarget).value(); }
+  int64_t ring() { return context_->metrics().gauge(metric::kRingTarget).value(); }
   Context& context() { return *context_; }
 
   std::atomic<bool> work_takes_time{false};  // test -> workers
@@ -215,13 +216,13 @@ TEST(ExecutorAdaptTest, TheCpuBudgetIsTheMostThatItGrowsTo) {
   BeSlow(simulation, 4 * kSecond);
   simulation.work_takes_time = true;
   for (int i = 0; i < 50; ++i) simulation.Next();
-  EXPECT_EQ(simulation.context().metrics().gauge("millrace_worker_target").max(), 2);
+  EXPECT_EQ(simulation.context().metrics().gauge(metric::kWorkerTarget).max(), 2);
 }
 
 TEST(ExecutorAdaptTest, GaugesAddUpOverPipelinesAndGoBackToZero) {
   const auto context = FakeContext(3);
-  Gauge& threads = context->metrics().gauge("millrace_worker_target");
-  Gauge& ring = context->metrics().gauge("millrace_ring_target_batches");
+  Gauge& threads = context->metrics().gauge(metric::kWorkerTarget);
+  Gauge& ring = context->metrics().gauge(metric::kRingTarget);
   {
     OpenOptions options;
     options.prefetch_batches = 5;

@@ -3,6 +3,7 @@
 #include <latch>
 #include <stdexcept>
 
+#include "base/metric_table.h"
 #include "tests/messages.h"
 #include "tests/pipeline/cut/cut_plans.h"
 
@@ -207,7 +208,7 @@ TEST(ExecutorCutTest, ErrorsOfPassOneAreThoseOfTheBatchThatHoldsTheRow) {
     EXPECT_EQ(error->reason, RecordErrorReason::kDataCrc);
     EXPECT_MESSAGE(stream.end);
     EXPECT_EQ(pipeline->Next().status(), stream.end);
-    EXPECT_EQ(context->metrics().counter("millrace_records_bad_total").value(), 2);
+    EXPECT_EQ(context->metrics().counter(metric::kRecordsBad).value(), 2);
   }
 }
 
@@ -246,7 +247,7 @@ TEST(ExecutorCutTest, PassOneLooksNoFurtherThanTheRingAsksFor) {
     for (int i = 0; i < 3; ++i) ASSERT_TRUE(pipeline->Next().ok());
   }
   // Seven batches of 8 rows and a run for each that may be under way; not thousands.
-  EXPECT_LT(context->metrics().counter("millrace_records_examined_total").value(), 20'000);
+  EXPECT_LT(context->metrics().counter(metric::kRecordsExamined).value(), 20'000);
 }
 
 TEST(ExecutorCutTest, PipelinesDroppedAtAnyTimeLeaveNothing) {

@@ -3,6 +3,7 @@
 #include <random>
 #include <thread>
 
+#include "base/metric_table.h"
 #include "tests/messages.h"
 #include "tests/pipeline/executor/executor_fixture.h"
 
@@ -32,7 +33,7 @@ TEST(ExecutorFaultTest, BadChecksumTakesThePlaceOfItsBatchForEver) {
   EXPECT_EQ(error->reason, RecordErrorReason::kDataCrc);
   EXPECT_EQ(pipeline->Next().status(), stream.end);
   // Those of the batch that is the error, for any timing: 17 and 19, not 30.
-  EXPECT_EQ(context->metrics().counter("millrace_records_bad_total").value(), 2);
+  EXPECT_EQ(context->metrics().counter(metric::kRecordsBad).value(), 2);
 }
 
 TEST(ExecutorFaultTest, LocateNamesTheRecordOfARow) {

@@ -4,6 +4,7 @@
 #include <stdexcept>
 #include <thread>
 
+#include "base/metric_table.h"
 #include "pipeline/executor/executor.h"
 #include "pipeline/op_table.h"
 #include "tests/messages.h"
@@ -33,7 +34,7 @@ TEST(ExecutorHostTest, ExceptionsAreErrorsOfTheRowsThatThrow) {
     EXPECT_MESSAGE(stream.end);
     EXPECT_EQ(GetRecordError(stream.end)->position, 37);
   }
-  EXPECT_EQ(context->metrics().counter("millrace_records_bad_total").value(), 10);
+  EXPECT_EQ(context->metrics().counter(metric::kRecordsBad).value(), 10);
   EXPECT_EQ(context->memory_budget()->reserved_bytes(), 0);
 }
 

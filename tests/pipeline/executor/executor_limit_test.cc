@@ -4,6 +4,7 @@
 #include <latch>
 #include <thread>
 
+#include "base/metric_table.h"
 #include "tests/pipeline/executor/delaying_ops.h"
 #include "tests/pipeline/executor/executor_fixture.h"
 
@@ -104,7 +105,7 @@ TEST(ExecutorLimitTest, TheLimitIsMeasuredWithTheClockOfTheExecutor) {
   std::atomic<int64_t> hours{0};
   parts->clock = [&] { return Nanoseconds(std::chrono::hours(++hours)).count(); };
   const auto pipeline = *OpenParts(*std::move(parts), options);
-  const Counter& waits = context->metrics().counter("millrace_consumer_waits_total");
+  const Counter& waits = context->metrics().counter(metric::kConsumerWaits);
   for (int i = 1; i <= 3; ++i) {
     EXPECT_FALSE(pipeline->NextFor(std::chrono::hours(1)).has_value());
     EXPECT_EQ(waits.value(), i);

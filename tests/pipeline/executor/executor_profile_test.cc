@@ -4,6 +4,7 @@
 #include <numeric>
 #include <thread>
 
+#include "base/metric_table.h"
 #include "tests/pipeline/executor/executor_fixture.h"
 #include "tests/pipeline/source/push_fixture.h"
 
@@ -71,11 +72,11 @@ TEST(ExecutorProfileTest, PartsAddUpToTheWhole) {
   EXPECT_GE(profile.goal_ns, profile.elapsed_ns);
   EXPECT_LE(profile.goal_ns, 2 * profile.elapsed_ns);
 
-  const auto values = context->metrics().Snapshot();
-  EXPECT_EQ(profile.wait_total_ns(), values.at("millrace_consumer_wait_nanoseconds_total"));
-  EXPECT_EQ(profile.waits, values.at("millrace_consumer_waits_total"));
-  EXPECT_EQ(profile.work_ns, values.at("millrace_work_nanoseconds_total"));
-  EXPECT_EQ(profile.reads.bytes, values.at("millrace_bytes_read_total"));
+  Metrics& metrics = context->metrics();
+  EXPECT_EQ(profile.wait_total_ns(), metrics.histogram(metric::kConsumerWaitSeconds).sum());
+  EXPECT_EQ(profile.waits, metrics.counter(metric::kConsumerWaits).value());
+  EXPECT_EQ(profile.work_ns, metrics.counter(metric::kWorkSeconds).value());
+  EXPECT_EQ(profile.reads.bytes, metrics.counter(metric::kBytesRead).value());
 
   int64_t busy_ns = 0;
   for (const ItemTimes& kind : profile.items) busy_ns += kind.busy_ns;

@@ -1,5 +1,6 @@
 #include <atomic>
 
+#include "base/metric_table.h"
 #include "tests/pipeline/cut/cut_plans.h"
 #include "tests/sanitized.h"
 
@@ -112,7 +113,7 @@ TEST(ExecutorRunTest, RunsThatAreTakenAtOnceHaveTheirOwnErrors) {
   const auto error = GetRecordError(pipeline->Next().status());
   ASSERT_TRUE(error.has_value());
   EXPECT_EQ(error->position, 71);
-  EXPECT_EQ(context->metrics().counter("millrace_records_bad_total").value(), 3);
+  EXPECT_EQ(context->metrics().counter(metric::kRecordsBad).value(), 3);
 }
 
 }  // namespace

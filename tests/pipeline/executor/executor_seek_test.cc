@@ -2,6 +2,7 @@
 #include <thread>
 
 #include "absl/strings/str_cat.h"
+#include "base/metric_table.h"
 #include "tests/pipeline/executor/executor_fixture.h"
 
 // What moving costs: rows that are worked on, whatever the batch. The rules cited are those of
@@ -25,7 +26,7 @@ int64_t RowsOfSeek(const std::string& stages, uint64_t batch) {
   options.prefetch_batches = kRing;
   options.adapt = false;
   auto pipeline = *Pipeline::Open(*plan, context, options);
-  const Counter& rows = context->metrics().counter("millrace_records_read_total");
+  const Counter& rows = context->metrics().counter(metric::kRecordsRead);
   constexpr int64_t kAhead = kRing * kBatch;
   while (rows.value() < kAhead) std::this_thread::yield();  // the ring is full
   EXPECT_TRUE(pipeline->Seek(batch).ok());

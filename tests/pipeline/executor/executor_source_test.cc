@@ -1,5 +1,6 @@
 #include <thread>
 
+#include "base/metric_table.h"
 #include "tests/pipeline/cut/cut_plans.h"
 #include "tests/pipeline/source/push_fixture.h"
 
@@ -45,7 +46,7 @@ TEST(ExecutorSourceTest, ARangeIsItsNumbersAndReadsNothing) {
   }
   EXPECT_EQ(expected, 101);
   EXPECT_FALSE((*pipeline->Next()).has_value());
-  EXPECT_EQ(context->metrics().counter("millrace_bytes_read_total").value(), 0);
+  EXPECT_EQ(context->metrics().counter(metric::kBytesRead).value(), 0);
 }
 
 // S-ORDER-20, S-ORDER-21.
@@ -158,7 +159,7 @@ TEST(ExecutorSourceTest, CancelEndsAWaitForPushedRecords) {
   const auto context = FakeContext(2);
   auto push = PushSource::Make();
   auto pipeline = *OpenPushed(MakePlan(4), push, context);
-  const Counter& waits = context->metrics().counter("millrace_consumer_waits_total");
+  const Counter& waits = context->metrics().counter(metric::kConsumerWaits);
   std::thread canceller([&] {
     while (waits.value() == 0) std::this_thread::yield();
     pipeline->Cancel();

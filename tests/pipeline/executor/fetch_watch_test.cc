@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/metric_table.h"
 #include "tests/pipeline/executor/executor_fixture.h"
 
 namespace millrace::pipeline {
@@ -38,7 +39,7 @@ class FetchWatchTest : public testing::Test {
   }
   int64_t Counted() {
     watch_.Look();
-    return context_->metrics().Snapshot().at("millrace_fetched_record_bytes_total");
+    return context_->metrics().counter(metric::kFetchedRecordBytes).value();
   }
   int64_t FrameOf(uint64_t record) const {
     return static_cast<int64_t>(source_.FramedBytes(source_.Locate(record)));

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/metric_table.h"
 #include "tests/pipeline/cut/cut_plans.h"
 
 // Plans that take memory, and how much of it there may be.
@@ -28,7 +29,7 @@ inline int64_t PromisedBytes(int64_t budget, int64_t largest_run) {
 }
 
 inline int64_t MostReserved(const Context& context) {
-  return const_cast<Context&>(context).metrics().gauge("millrace_memory_reserved_bytes").max();
+  return const_cast<Context&>(context).metrics().gauge(metric::kMemoryReserved).max();
 }
 
 // "big": `bytes` bytes, all equal, by the record's number; written into the slab.

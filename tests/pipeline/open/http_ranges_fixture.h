@@ -71,7 +71,7 @@ class HttpRangesFixture : public testing::Test {
     uint64_t samples = 0;
     uint64_t digest = 0;
     std::vector<Epoch> epochs;
-    std::map<std::string, int64_t> metrics;
+    std::map<std::string, double> metrics;
 
     uint64_t fetched() const { return Metric("millrace_fetched_bytes_total"); }
     uint64_t records() const { return Metric("millrace_fetched_record_bytes_total"); }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/metric_table.h"
 #include "pipeline/digest.h"
 #include "pipeline/pipeline.h"
 #include "readers/example_builder.h"
@@ -278,11 +279,11 @@ TEST(MakeContextTest, AReadThatHangsIsLoggedAndCounted) {
   context->io().Submit({{file, 5, out}}, [&](const auto&) { done.set_value(); });
   EXPECT_THAT(logged.get_future().get(),
               testing::HasSubstr("reading 7 bytes of hanging.tfrecord at offset 5"));
-  EXPECT_EQ(context->metrics().gauge("millrace_reads_overdue").value(), 1);
+  EXPECT_EQ(context->metrics().gauge(metric::kReadsOverdueNow).value(), 1);
   file->Go();
   done.get_future().wait();
-  EXPECT_EQ(context->metrics().gauge("millrace_reads_overdue").value(), 0);
-  EXPECT_EQ(context->metrics().counter("millrace_reads_overdue_total").value(), 1);
+  EXPECT_EQ(context->metrics().gauge(metric::kReadsOverdueNow).value(), 0);
+  EXPECT_EQ(context->metrics().counter(metric::kReadsOverdue).value(), 1);
 }
 
 TEST_F(OpenPlanTest, AFilterKeepsWhatItsPredicateSays) {

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_replace.h"
+#include "base/metric_table.h"
 #include "pipeline/cut/length_table.h"
 #include "tests/messages.h"
 #include "tests/pipeline/select/materialize_fixture.h"
@@ -42,7 +43,7 @@ class KeptLengthsTest : public MaterializeTest {
     Stream stream;
     Drain(**pipeline, &stream);
     EXPECT_TRUE(stream.end.ok()) << stream.end;
-    return context->metrics().counter("millrace_records_examined_total").value();
+    return context->metrics().counter(metric::kRecordsExamined).value();
   }
 
   void ExpectSame(const Stream& got, const Stream& expected) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/metric_table.h"
 #include "tests/pipeline/cut/cut_plans.h"
 #include "tests/pipeline/source/push_fixture.h"
 #include "tests/sanitized.h"
@@ -165,7 +166,7 @@ TEST_P(PushStreamTest, ItMayEndBehindAnyRecord) {
       if (at_once) push->Finish();
       std::atomic<bool> drained = false;
       std::thread finisher([&] {
-        const Counter& waits = context->metrics().counter("millrace_consumer_waits_total");
+        const Counter& waits = context->metrics().counter(metric::kConsumerWaits);
         while (!drained && waits.value() == 0) std::this_thread::yield();
         push->Finish();
       });
