@@ -36,6 +36,10 @@ class TfRecordWriter {
   virtual uint64_t num_bytes() const = 0;  // before compression, frames included
 };
 
+// The bytes of one record of a TFRecord file, for files that grow while others read them: a reader
+// sees the record whole if they are appended by one write.
+std::string FramedTfRecord(std::string_view payload);
+
 }  // namespace millrace::readers
 
 #endif  // MILLRACE_READERS_RECORD_WRITER_H_

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "base/metrics.h"
 #include "collectives/communicator.h"
 #include "collectives/reducer_counters.h"
 #include "collectives/stragglers.h"
@@ -55,6 +56,11 @@ struct TrainOptions {
   // warning tells if that fails. After the loss of a rank it holds the remaining ranks of one file
   // system. All ranks name a file, or none does. Empty: no timeline.
   std::string timeline_file;
+  // The registry of this rank's pipelines and of its steps. Ranks of one process may share it.
+  // Null: one that nobody sees.
+  std::shared_ptr<Metrics> metrics;
+  // The folder in which rank 0 makes an event file for TensorBoard. Empty: none.
+  std::string tensorboard_folder;
   // Set from a signal handler: checkpoint on the same step on all ranks, then stop.
   const std::atomic<bool>* stop = nullptr;
   // Called on rank 0 after each step: steps done, and steps of the whole job. May be empty.

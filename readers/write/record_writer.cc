@@ -161,6 +161,15 @@ class Writer : public TfRecordWriter {
 
 }  // namespace
 
+std::string FramedTfRecord(std::string_view payload) {
+  std::string frame(payload.size() + kFrameBytes, '\0');
+  auto* const bytes = reinterpret_cast<std::byte*>(frame.data());
+  EncodeHeader(payload.size(), bytes);
+  payload.copy(frame.data() + kHeaderBytes, payload.size());
+  StoreU32(MaskedCrc32c(std::as_bytes(std::span(payload))), bytes + kHeaderBytes + payload.size());
+  return frame;
+}
+
 std::unique_ptr<RecordSink> MakeRecordSink(AtomicFile& file, Compression compression, int level) {
   if (compression == Compression::kNone) return std::make_unique<PlainSink>(file);
   if (compression == Compression::kZstd) return MakeZstdSink(file, level);

@@ -9,8 +9,10 @@
 namespace millrace::trainer {
 
 absl::StatusOr<std::shared_ptr<Context>> OpenContext(
-    const Job& job, const CoreSplit& cores, std::function<void(std::string_view line)> warn) {
+    const Job& job, const CoreSplit& cores, std::function<void(std::string_view line)> warn,
+    std::shared_ptr<Metrics> metrics) {
   ContextOptions options;
+  options.metrics = std::move(metrics);
   options.threads = cores.pipeline;
   MILLRACE_ASSIGN_OR_RETURN(options.io, readers::MakePreadEngine(cores.io));
   options.batch_priority = true;

@@ -43,6 +43,10 @@ void RunLog::AddStep(const Step& step, const collectives::StepOutcome& outcome) 
   window_.Add(step.rows, step.seconds, step.wait_seconds);
   (first_.steps == 0 ? first_ : total_).Add(step.rows, step.seconds, step.wait_seconds);
   norms_.Add(outcome.skip, outcome.norm, outcome.clip_factor);
+  session_.telemetry->AddStep({.rows = step.rows,
+                               .skipped = outcome.skip,
+                               .seconds = step.seconds,
+                               .wait_seconds = step.wait_seconds});
   if (outcome.skip) return;
   const auto rows = static_cast<double>(std::max<int64_t>(1, step.rows));
   last_loss_ = step.loss_sum / rows;
@@ -90,6 +94,7 @@ void RunLog::PrintWindow(const Window& over_ranks) {
   if (straggler && IsNotable(straggler->median_seconds, window_)) {
     line.straggler = straggler->ToString();
   }
+  if (communicator_.rank() == 0) session_.telemetry->AddLine(line);
   Print(FormatStep(line));
   window_ = {};
   norms_ = {};
@@ -101,6 +106,7 @@ void RunLog::PrintWindow(const Window& over_ranks) {
 void RunLog::PrintEvaluation(const Evaluation& evaluation) const {
   EvaluationLine line = LineOf(evaluation, session_.main().model.losses[0]);
   line.epoch = session_.state.epoch;
+  if (communicator_.rank() == 0) session_.telemetry->AddEvaluation(session_.state.step, line);
   Print(FormatEvaluation(line));
 }
 

@@ -26,6 +26,7 @@
 #include "trainer/loop/trained_model.h"
 #include "trainer/model/model.h"
 #include "trainer/ranks/step_sums.h"
+#include "trainer/telemetry/telemetry.h"
 #include "trainer/train.h"
 
 namespace millrace::trainer {
@@ -49,6 +50,7 @@ struct Session {
   WriteFunction write_checkpoint;                   // TrainParts'
   std::unique_ptr<pipeline::Pipeline> train;
   StepPlan steps;
+  std::unique_ptr<Telemetry> telemetry;
 
   TrainState state;
   std::string resumed_from;                        // path of the checkpoint; empty: a fresh start

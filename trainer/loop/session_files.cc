@@ -71,8 +71,9 @@ absl::Status LoadSessionFiles(const TrainOptions& options, int local_ranks, Sess
 }
 
 absl::Status OpenTrainPipeline(const TrainOptions& options, int rank, int world, Session& session) {
-  MILLRACE_ASSIGN_OR_RETURN(session.context, OpenContext(session.job.job, session.cores,
-                                                         rank == 0 ? options.warn : nullptr));
+  MILLRACE_ASSIGN_OR_RETURN(session.context,
+                            OpenContext(session.job.job, session.cores,
+                                        rank == 0 ? options.warn : nullptr, options.metrics));
   pipeline::OpenOptions open;
   open.rank = rank;
   open.world = world;
@@ -102,6 +103,12 @@ absl::Status OpenTrainPipeline(const TrainOptions& options, int rank, int world,
   session.steps = *steps;
   session.job.job.mutable_reduction()->set_accumulate_steps(
       static_cast<uint32_t>(steps->accumulate));
+  const TelemetryOptions telemetry = {.is_first = rank == 0,
+                                      .tensorboard_folder = options.tensorboard_folder,
+                                      .first_step = session.state.step + 1,
+                                      .warn = options.warn};
+  MILLRACE_ASSIGN_OR_RETURN(session.telemetry,
+                            Telemetry::Open(telemetry, session.context->metrics()));
   return absl::OkStatus();
 }
 

@@ -30,10 +30,11 @@ struct Held {
 
 // Adds the lost peer's place, and the outcome of saving, to the error.
 absl::Status AfterLoss(const TrainOptions& options, RunSaver& saver, Guard& guard,
-                       const absl::Status& status) {
+                       Telemetry& telemetry, const absl::Status& status) {
   const auto aborted = guard.AbortedBy(status);
   const auto lost = aborted ? aborted : collectives::PeerLostOf(status);
   if (!lost) return status;
+  telemetry.AddLoss();
   const std::string saved = saver.SaveAfterLoss(*lost);
   const std::string timeline = guard.WriteTimelineAfterLoss(*lost);
   // The rank that failed reports the reason, the others only this.
@@ -70,7 +71,7 @@ absl::StatusOr<TrainOutcome> Run(const TrainParts& parts, const TrainOptions& op
   status = guard.Explain(status);
   // Peers may be in a step that needs this rank.
   if (!IsAgreed(status)) LeaveSteps(*held.session, loop.place(), status);
-  return AfterLoss(options, loop.saver(), guard, status);
+  return AfterLoss(options, loop.saver(), guard, *held.session->telemetry, status);
 }
 
 }  // namespace

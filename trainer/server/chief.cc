@@ -156,6 +156,7 @@ absl::Status Chief::EvaluateNow() {
   accuracy_ = evaluation.accuracy();
   EvaluationLine line = LineOf(evaluation, session_.main().model.losses[0]);
   line.epoch = session_.state.epoch;
+  session_.telemetry->AddEvaluation(session_.state.step, line);
   Print(FormatEvaluation(line));
   return absl::OkStatus();
 }
@@ -174,6 +175,7 @@ void Chief::PrintLine(const wire::Progress& progress) {
   times_.step_seconds = SecondsSince(line_begin_);
   line.times = times_;
   wait_seconds_ += times_.wait_seconds;
+  session_.telemetry->AddLine(line);
   Print(FormatStep(line));
   printed_ = progress;
   times_ = {};
