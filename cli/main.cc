@@ -2,6 +2,7 @@
 #include "absl/strings/str_join.h"
 #include "cli/commands/command.h"
 #include "cli/commands/explain_job.h"
+#include "cli/metrics/metrics_server.h"
 #include "cli/program.h"
 #include "collectives/factory.h"
 #include "trainer/train.h"
@@ -13,6 +14,7 @@ int main(int argc, char** argv) {
                    "\n", "compute: ", absl::StrJoin(millrace::trainer::BackendNames(), ", "), "\n");
   jobs.examples = "  mpirun -np 2 millrace train examples/fashion_mnist/job.pbtxt\n";
   jobs.explainer = millrace::cli::ExplainerOfJobs();
+  jobs.serve_metrics = &millrace::cli::ServeMetrics;
   jobs.add = [](millrace::cli::Command& top) {
     millrace::cli::AddBench(top);
     millrace::cli::AddTrain(top);

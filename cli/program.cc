@@ -62,7 +62,7 @@ int RunLine(int argc, char** argv, const Jobs& jobs) {
   AddMerge(records);
   AddSample(records);
   AddExplain(reading, jobs.explainer);
-  AddRun(reading);
+  AddRun(reading, jobs.serve_metrics);
   AddShow(reading);
   AddTop(reading);
   AddAudit(reading);

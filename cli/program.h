@@ -2,9 +2,11 @@
 #define MILLRACE_CLI_PROGRAM_H_
 
 #include <map>
+#include <memory>
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "base/metrics.h"
 
 namespace millrace::cli {
 
@@ -19,11 +21,18 @@ struct JobExplainer {
                                          bool as_dot) = nullptr;
 };
 
+// Starts a server for a registry at "[HOST:]PORT", `rank` ports behind that one, and tells the user
+// where it is. The server stands as long as what is returned.
+using MetricsServing = absl::StatusOr<std::shared_ptr<void>> (*)(const std::string& address,
+                                                                 int rank,
+                                                                 std::shared_ptr<Metrics> metrics);
+
 // A program's additions to the commands on data, which every program has.
 struct Jobs {
   std::string facts;     // lines of --version, each with its line end
   std::string examples;  // lines of --help, each with its line end
   JobExplainer explainer;
+  MetricsServing serve_metrics = nullptr;  // the server of `run --metrics`; null: there is none
   void (*add)(Command& top) = nullptr;  // adds the commands that start jobs; null: there are none
 };
 

@@ -19,6 +19,7 @@ packages=(
   libspng-dev libisal-dev zlib1g-dev libzstd-dev libxxhash-dev libarchive-dev libcurl4-openssl-dev
   # of the trainer and the command
   libdnnl-dev libopenmpi-dev openmpi-bin libcli11-dev nlohmann-json3-dev
+  libmicrohttpd-dev
   # of the Python package
   python3-dev python3-numpy
   # tests

@@ -19,7 +19,8 @@ void AddSplit(Command parent);
 void AddMerge(Command parent);
 void AddSample(Command parent);
 void AddExplain(Command parent, const JobExplainer& jobs);
-void AddRun(Command parent);
+// `serve` is for its metrics; null: the program has no server.
+void AddRun(Command parent, MetricsServing serve);
 void AddShow(Command parent);
 void AddTop(Command parent);
 void AddAudit(Command parent);

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/host.h"
+#include "base/metrics.h"
 #include "base/status.h"
 #include "cli/commands/command.h"
 #include "cli/diagnose/stretch.h"
@@ -22,6 +23,7 @@
 #include "cli/emulate/visit_record.h"
 #include "cli/exit.h"
 #include "cli/flags/checks.h"
+#include "cli/metrics/exporters.h"
 #include "cli/wait/progress.h"
 #include "pipeline/diagnosis.h"
 #include "pipeline/digest.h"
@@ -189,7 +191,7 @@ std::string_view CheckFlags(const RunFlags& flags) {
   return "";
 }
 
-int Run(const RunFlags& flags) {
+int Run(const RunFlags& flags, MetricsServing serve) {
   if (const absl::Status status = CheckRank(flags.rank, flags.world); !status.ok()) {
     return FailUsage(status);
   }
@@ -198,7 +200,11 @@ int Run(const RunFlags& flags) {
   }
   const auto variables = ParseVariables(flags.variables);
   if (!variables.ok()) return FailUsage(variables.status());
-  auto stream = OpenRunStream(flags, *variables);
+  const auto metrics = std::make_shared<Metrics>();
+  const auto exporters = OpenExporters(flags.exporters, serve, flags.rank, 0, metrics);
+  if (absl::IsInvalidArgument(exporters.status())) return FailUsage(exporters.status());
+  if (!exporters.ok()) return FailAtOnce(flags, exporters.status());
+  auto stream = OpenRunStream(flags, *variables, metrics);
   if (!stream.ok()) return FailAtOnce(flags, stream.status());
   const bool infinite = stream->pipeline->length().infinite;
   if (flags.find_max && !infinite) {
@@ -213,7 +219,7 @@ int Run(const RunFlags& flags) {
 
 }  // namespace
 
-void AddRun(Command parent) {
+void AddRun(Command parent, MetricsServing serve) {
   auto flags = std::make_shared<RunFlags>();
   Command command = parent.AddCommand("run", "Run a pipeline without a trainer and measure it");
   command.Add("file", flags->file, "Pipeline file (protobuf text format)").Required();
@@ -266,6 +272,7 @@ void AddRun(Command parent) {
               "Write every batch into this folder as .npy files, with the ids of its rows");
   command.Add("--quarantine", flags->quarantine,
               "Append a line for each damaged record to this file (see records repair)");
+  AddExporterFlags(command, serve != nullptr, flags->exporters);
   command.AddSwitch("--digest", flags->digest,
                     "Digest of all valid rows; the ranks' digests add up");
   command.AddSwitch("--json", flags->json, "One JSON object on standard output");
@@ -278,7 +285,7 @@ void AddRun(Command parent) {
       "  millrace run pipeline.pbtxt --accelerator h100-storage --find-max --json\n"
       "  millrace run pipeline.pbtxt --batches 3 --dump batches\n"
       "  millrace run pipeline.pbtxt --token-file run.token --audit run.audit");
-  command.Do([flags] { return Run(*flags); });
+  command.Do([flags, serve] { return Run(*flags, serve); });
 }
 
 }  // namespace millrace::cli

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/metrics.h"
 #include "base/status.h"
 #include "cli/commands/command.h"
 #include "cli/commands/live_train.h"
@@ -17,6 +18,8 @@
 #include "cli/flags/launch.h"
 #include "cli/flags/reduction.h"
 #include "cli/flags/servers.h"
+#include "cli/metrics/exporters.h"
+#include "cli/metrics/metrics_server.h"
 #include "cli/wait/display.h"
 #include "cli/wait/stop_signals.h"
 #include "cli/wait/unbounded_watch.h"
@@ -41,6 +44,8 @@ struct Flags {
   std::string quarantine;
   std::string timeline;
   bool top = false;
+  std::string tensorboard;
+  ExporterFlags exporters;
   LaunchFlags launch;
 };
 
@@ -55,15 +60,26 @@ int FailUnsaved() {
   return Fail(absl::CancelledError("stopped by a signal; the job names no checkpoint folder"));
 }
 
+int FailExporters(const absl::Status& status) {
+  return absl::IsInvalidArgument(status) ? FailUsage(status) : Fail(status);
+}
+
 // True if TF_CONFIG has servers, and decides.
 bool TellsOfServers(const Flags& flags) {
   const auto cluster = collectives::ReadTfCluster(collectives::Environment);
   return cluster.ok() && cluster->has_value() && !flags.launch.connect.flags.rank;
 }
 
+// A process of a training on servers.
+struct ServerProcess {
+  trainer::ServerTask task;
+  int rank = 0;
+  int local_rank = 0;  // 0 with TF_CONFIG, which does not tell
+};
+
 // This process's place among workers and servers: by TF_CONFIG, or as a rank.
-absl::StatusOr<trainer::ServerTask> TaskOf(const Flags& flags, trainer::TrainOptions& options,
-                                           UnboundedWatch& watch) {
+absl::StatusOr<ServerProcess> ProcessOf(const Flags& flags, trainer::TrainOptions& options,
+                                        UnboundedWatch& watch) {
   MILLRACE_ASSIGN_OR_RETURN(auto cluster, collectives::ReadTfCluster(collectives::Environment));
   if (cluster && !flags.launch.connect.flags.rank) {
     trainer::ServerTask task;
@@ -72,21 +88,28 @@ absl::StatusOr<trainer::ServerTask> TaskOf(const Flags& flags, trainer::TrainOpt
     task.is_server = cluster->is_server;
     task.index = cluster->index;
     options.launch_reason = "TF_CONFIG";
-    return task;
+    const int rank = task.index + (task.is_server ? task.workers : 0);
+    return ServerProcess{std::move(task), rank, 0};
   }
   MILLRACE_ASSIGN_OR_RETURN(const collectives::Launch launch, ConnectAll(flags, watch));
   options.launch_reason = launch.reason;
-  return trainer::SplitRanks(options, *launch.communicator);
+  MILLRACE_ASSIGN_OR_RETURN(trainer::ServerTask task,
+                            trainer::SplitRanks(options, *launch.communicator));
+  return ServerProcess{std::move(task), launch.communicator->rank(),
+                       launch.communicator->local_rank()};
 }
 
 int TrainOnServers(const Flags& flags, trainer::TrainOptions& options, LiveTrain& live,
                    UnboundedWatch& watch) {
-  auto task = TaskOf(flags, options, watch);
-  if (!task.ok()) return Fail(task.status());
+  auto process = ProcessOf(flags, options, watch);
+  if (!process.ok()) return Fail(process.status());
   options.stop = &CatchStopSignals();
-  const bool is_chief = !task->is_server && task->index == 0;
-  if (!task->is_server) live.Begin(flags.top, is_chief);
-  const auto outcome = trainer::TrainOnServers(options, *std::move(task));
+  const auto exporters = OpenExporters(flags.exporters, &ServeMetrics, process->rank,
+                                       process->local_rank, options.metrics);
+  if (!exporters.ok()) return FailExporters(exporters.status());
+  const bool is_chief = !process->task.is_server && process->task.index == 0;
+  if (!process->task.is_server) live.Begin(flags.top, is_chief);
+  const auto outcome = trainer::TrainOnServers(options, std::move(process->task));
   live.End();
   if (!outcome.ok()) {  // it has been reported
     return collectives::PeerLostOf(outcome.status()) ? kPeerLost : kFailed;
@@ -119,6 +142,8 @@ int TrainJob(const Flags& flags) {
   options.replicas = flags.replicas;
   options.quarantine_file = flags.quarantine;
   options.timeline_file = flags.timeline;
+  options.tensorboard_folder = flags.tensorboard;
+  options.metrics = std::make_shared<Metrics>();
   options.stall_report = std::chrono::milliseconds(flags.launch.stall_report_ms);
   options.stall_abort = std::chrono::milliseconds(flags.launch.stall_abort_ms);
   options.start_timeout = flags.launch.connect_timeout();
@@ -149,6 +174,14 @@ int TrainJob(const Flags& flags) {
   absl::StatusOr<collectives::Launch> launch = ConnectAll(flags, watch);
   if (!launch.ok()) return Fail(launch.status());
   options.stop = &CatchStopSignals();
+  collectives::Communicator& ranks = *launch->communicator;
+  const auto exporters = OpenExporters(flags.exporters, &ServeMetrics, ranks.rank(),
+                                       ranks.local_rank(), options.metrics);
+  if (!exporters.ok()) {
+    const int code = FailExporters(exporters.status());
+    ranks.Abort(exporters.status());
+    return code;
+  }
   options.launch_reason = launch->reason;
   live.Begin(flags.top, launch->communicator->rank() == 0);
   const auto outcome = trainer::TrainReplicas(options, *launch->communicator);
@@ -191,6 +224,9 @@ void AddTrain(Command parent) {
   command.Add("--timeline", flags->timeline,
               "Write a timeline of all ranks to this file (Chrome trace format)");
   command.AddSwitch("--top", flags->top, "Show the figures of `millrace top` while it trains");
+  command.Add("--tensorboard", flags->tensorboard,
+              "Write an event file for TensorBoard into this folder");
+  AddExporterFlags(command, /*has_server=*/true, flags->exporters);
   AddReductionFlags(command, flags->reduction);
   AddServerFlags(command, flags->servers);
   AddLaunchFlags(command, flags->launch);

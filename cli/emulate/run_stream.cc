@@ -45,8 +45,10 @@ pipeline::DiagnosisOptions DiagnosisOptionsOf(const RunFlags& flags, const RunSt
 }
 
 absl::StatusOr<RunStream> OpenRunStream(const RunFlags& flags, pipeline::Plan plan,
-                                        std::shared_ptr<const pipeline::OpTable> ops) {
+                                        std::shared_ptr<const pipeline::OpTable> ops,
+                                        std::shared_ptr<Metrics> metrics) {
   ContextOptions context_options;
+  context_options.metrics = std::move(metrics);
   context_options.threads = flags.threads;
   context_options.log = WarnOfLog;
   MILLRACE_ASSIGN_OR_RETURN(auto context, pipeline::MakeContext(std::move(context_options)));
@@ -60,9 +62,10 @@ absl::StatusOr<RunStream> OpenRunStream(const RunFlags& flags, pipeline::Plan pl
 }
 
 absl::StatusOr<RunStream> OpenRunStream(const RunFlags& flags,
-                                        const std::map<std::string, std::string>& variables) {
+                                        const std::map<std::string, std::string>& variables,
+                                        std::shared_ptr<Metrics> metrics) {
   MILLRACE_ASSIGN_OR_RETURN(pipeline::Plan plan, pipeline::Plan::FromFile(flags.file, variables));
-  return OpenRunStream(flags, std::move(plan));
+  return OpenRunStream(flags, std::move(plan), nullptr, std::move(metrics));
 }
 
 }  // namespace millrace::cli

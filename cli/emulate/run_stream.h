@@ -10,6 +10,8 @@
 
 #include "absl/status/statusor.h"
 #include "base/context.h"
+#include "base/metrics.h"
+#include "cli/metrics/exporters.h"
 #include "pipeline/diagnosis.h"
 #include "pipeline/op_table.h"
 #include "pipeline/pipeline.h"
@@ -42,6 +44,7 @@ struct RunFlags {
   std::string dump;  // folder of the batches' files; empty: none are written
   std::string quarantine;
   bool top = false;  // true to show the figures of `millrace top` while it runs
+  ExporterFlags exporters;
 };
 
 // The samples that an emulated accelerator takes per second; 0: there is none.
@@ -58,13 +61,16 @@ struct RunStream {
 // The facts for a diagnosis of the flags' pipeline.
 pipeline::DiagnosisOptions DiagnosisOptionsOf(const RunFlags& flags, const RunStream& stream);
 
-// Opens a plan; indexing shows its progress. `ops` are for its custom stages, or null.
+// Opens a plan; indexing shows its progress. `ops` are for its custom stages, or null; `metrics`
+// receives the metrics, or is null.
 absl::StatusOr<RunStream> OpenRunStream(const RunFlags& flags, pipeline::Plan plan,
-                                        std::shared_ptr<const pipeline::OpTable> ops = nullptr);
+                                        std::shared_ptr<const pipeline::OpTable> ops = nullptr,
+                                        std::shared_ptr<Metrics> metrics = nullptr);
 // Opens the plan that the flags name; indexing shows its progress.
 //   Errors are those of Plan and Pipeline::Open.
 absl::StatusOr<RunStream> OpenRunStream(const RunFlags& flags,
-                                        const std::map<std::string, std::string>& variables);
+                                        const std::map<std::string, std::string>& variables,
+                                        std::shared_ptr<Metrics> metrics = nullptr);
 
 }  // namespace millrace::cli
 
