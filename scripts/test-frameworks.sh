@@ -1,8 +1,10 @@
 #!/bin/bash
 # Runs the Python package's tests with the frameworks that it feeds: PyTorch, JAX, Keras,
 # TensorFlow, Lightning and Accelerate, and with DALI, pandas, pyarrow and tqdm, from PyPI, in a
-# virtual environment that is kept; and checks types by mypy --strict and pyright. The last line is
-# "N passed, N failed, N skipped"; where the index cannot be reached, what is missing is skipped.
+# virtual environment that is kept; and checks types by mypy --strict and pyright. What the program
+# build/dev/bin/millrace exports, if it is there, is read back by Prometheus' parser and by
+# TensorBoard. The last line is "N passed, N failed, N skipped"; where the index cannot be reached,
+# what is missing is skipped.
 #
 #   scripts/test-frameworks.sh [PACKAGE]
 #     PACKAGE  the folder that has millrace/; default: build/dev/python. TensorFlow's tests need one
@@ -47,8 +49,11 @@ install_tools() {
   pip pandas pyarrow mypy==1.13.0 'pyright[nodejs]==1.1.414' dm-tree
   pip --no-deps nvidia-dali-cuda120==2.4.0
 }
+# The readers of what the program `millrace` exports.
+install_exporters() { pip prometheus-client tensorboard; }
 [ -x "$venv/bin/python" ] && [ -e "$venv/complete" ] || { install && touch "$venv/complete"; }
 [ -e "$venv/tools" ] || { install_tools && touch "$venv/tools"; }
+[ -e "$venv/exporters" ] || { install_exporters && touch "$venv/exporters"; }
 
 # A driver of CUDA without a GPU, for the test of page-locked tensors.
 scratch=$(mktemp -d)
@@ -68,5 +73,13 @@ for test in arrow_test copies_test docs_test gradients_test imports_test jax_gra
     TF_CPP_MIN_LOG_LEVEL=3 "$venv/bin/python" -W ignore -m unittest discover -v -p "$test.py" 2>&1 |
     tee -a "$results" || status=1
 done
+# A package of another build comes without the program.
+program=$(realpath ../..)/build/dev/bin/millrace
+if [ -x "$program" ]; then
+  (cd ../cli && MILLRACE_BIN=$program MILLRACE_SOURCE_DIR=$(realpath ../..) \
+    PYTHONDONTWRITEBYTECODE=1 TF_CPP_MIN_LOG_LEVEL=3 \
+    "$venv/bin/python" -W ignore -m unittest -v exporter_peers_test 2>&1) |
+    tee -a "$results" || status=1
+fi
 python3 ../../scripts/count_tests.py "$results" || status=1
 exit "$status"
