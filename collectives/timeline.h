@@ -9,6 +9,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "base/chrome_trace.h"
 #include "base/mutex.h"
 #include "collectives/communicator.h"
 
@@ -45,6 +46,9 @@ class Timeline {
   // Memory grows by sizeof(Entry) = 40 bytes with each event up to `max_events`.
   explicit Timeline(size_t max_events = size_t{1} << 20) : max_events_(max_events) {}
 
+  // From now on nothing is added.
+  void Stop() MILLRACE_EXCLUDES(mu_);
+
   // Nanoseconds of this host's monotonic clock.
   static int64_t Now();
   using Clock = int64_t (*)();
@@ -60,7 +64,12 @@ class Timeline {
   mutable Mutex mu_;
   std::vector<Entry> newest_ MILLRACE_GUARDED_BY(mu_);
   uint64_t num_added_ MILLRACE_GUARDED_BY(mu_) = 0;
+  bool stopped_ MILLRACE_GUARDED_BY(mu_) = false;
 };
+
+// Adds the events of `rank` as a process of the picture, each Line as one of its threads. `offset`
+// takes the rank's clock to rank 0's.
+void AddTimeline(int rank, const Timeline& timeline, int64_t offset, ChromeEvents& events);
 
 // The nanoseconds by which rank 0's clock is ahead of this rank's, as the fastest of a few
 // exchanges measures it. Collective. `clock` is this rank's clock, for tests to replace.

@@ -120,13 +120,18 @@ int64_t Timeline::Now() {
 
 void Timeline::Add(const Entry& entry) {
   const MutexLock lock(mu_);
-  if (max_events_ == 0) return;
+  if (max_events_ == 0 || stopped_) return;
   if (newest_.size() < max_events_) {
     newest_.push_back(entry);
   } else {
     newest_[num_added_ % max_events_] = entry;
   }
   ++num_added_;
+}
+
+void Timeline::Stop() {
+  const MutexLock lock(mu_);
+  stopped_ = true;
 }
 
 std::vector<Timeline::Entry> Timeline::entries() const {

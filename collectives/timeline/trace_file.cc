@@ -7,16 +7,14 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
+#include "base/chrome_trace.h"
 #include "base/status.h"
 
 namespace millrace::collectives {
 namespace {
 
-constexpr std::string_view kBegin =
-    "{\"displayTimeUnit\": \"ms\", \"traceEvents\": [\n"
-    "{\"ph\": \"M\", \"name\": \"trace\", \"pid\": 0, \"args\": {\"by\": \"millrace\"}}";
-constexpr std::string_view kEnd = "\n]}\n";
+constexpr std::string_view kBegin = kChromeTraceBegin;
+constexpr std::string_view kEnd = kChromeTraceEnd;
 constexpr size_t kCopyBytes = size_t{1} << 20;
 constexpr size_t kBufferBytes = size_t{64} << 10;
 
@@ -42,6 +40,23 @@ const char* Name(Event event) {
   return "unknown";
 }
 
+void NameRank(int rank, uint64_t num_dropped, ChromeEvents& events) {
+  const std::string dropped =
+      num_dropped == 0 ? "" : absl::StrCat(" (", num_dropped, " older events dropped)");
+  events.NameProcess(rank, absl::StrCat("rank ", rank, dropped));
+  for (const Line line : {Line::kCompute, Line::kReducer}) {
+    events.NameThread(rank, static_cast<int>(line), Name(line));
+  }
+}
+
+void AddEntry(int rank, const Timeline::Entry& entry, int64_t offset, ChromeEvents& events) {
+  std::string args = absl::StrCat("\"step\": ", entry.step);
+  if (entry.bucket >= 0) absl::StrAppend(&args, ", \"bucket\": ", entry.bucket);
+  if (entry.peer >= 0) absl::StrAppend(&args, ", \"waits for rank\": ", entry.peer);
+  events.Add(rank, static_cast<int>(entry.line), Name(entry.event), entry.begin_ns + offset,
+             entry.end_ns + offset, args);
+}
+
 // `size` bytes of the file from `begin` on; fewer where it ends.
 std::string ReadAt(std::ifstream& file, int64_t begin, size_t size) {
   std::string text(size, '\0');
@@ -53,6 +68,11 @@ std::string ReadAt(std::ifstream& file, int64_t begin, size_t size) {
 
 }  // namespace
 
+void AddTimeline(int rank, const Timeline& timeline, int64_t offset, ChromeEvents& events) {
+  NameRank(rank, timeline.num_dropped(), events);
+  for (const Timeline::Entry& entry : timeline.entries()) AddEntry(rank, entry, offset, events);
+}
+
 void TraceFile::Begin() {
   absl::StatusOr<std::unique_ptr<AtomicFile>> file = AtomicFile::Create(path_);
   status_ = Annotate(file.status(), path_);
@@ -61,36 +81,15 @@ void TraceFile::Begin() {
 }
 
 void TraceFile::AddRank(int rank, uint64_t num_dropped) {
-  const std::string dropped =
-      num_dropped == 0 ? "" : absl::StrCat(" (", num_dropped, " older events dropped)");
-  Write(
-      absl::StrFormat(",\n{\"ph\": \"M\", \"name\": \"process_name\", \"pid\": %d, \"args\": "
-                      "{\"name\": \"rank %d%s\"}}",
-                      rank, rank, dropped));
-  for (const Line line : {Line::kCompute, Line::kReducer}) {
-    Write(
-        absl::StrFormat(",\n{\"ph\": \"M\", \"name\": \"thread_name\", \"pid\": %d, \"tid\": %d, "
-                        "\"args\": {\"name\": \"%s\"}}",
-                        rank, static_cast<int>(line), Name(line)));
-  }
+  ChromeEvents events;
+  NameRank(rank, num_dropped, events);
+  Write(events.text());
 }
 
 void TraceFile::Add(int rank, const Timeline::Entry& entry, int64_t offset) {
-  const bool instant = entry.begin_ns == entry.end_ns;
-  std::string line = absl::StrFormat(
-      ",\n{\"name\": \"%s\", \"ph\": \"%s\", \"pid\": %d, \"tid\": %d, \"ts\": %.3f",
-      Name(entry.event), instant ? "i" : "X", rank, static_cast<int>(entry.line),
-      static_cast<double>(entry.begin_ns + offset) / 1e3);
-  if (instant) {
-    absl::StrAppend(&line, ", \"s\": \"t\"");
-  } else {
-    absl::StrAppendFormat(&line, ", \"dur\": %.3f",
-                          static_cast<double>(entry.end_ns - entry.begin_ns) / 1e3);
-  }
-  absl::StrAppend(&line, ", \"args\": {\"step\": ", entry.step);
-  if (entry.bucket >= 0) absl::StrAppend(&line, ", \"bucket\": ", entry.bucket);
-  if (entry.peer >= 0) absl::StrAppend(&line, ", \"waits for rank\": ", entry.peer);
-  Write(line + "}}");
+  ChromeEvents events;
+  AddEntry(rank, entry, offset, events);
+  Write(events.text());
 }
 
 void TraceFile::Add(int rank, const Timeline& timeline, int64_t offset) {

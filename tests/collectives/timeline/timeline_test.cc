@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/chrome_trace.h"
 #include "base/status.h"
 #include "collectives/agreed.h"
 #include "collectives/factory.h"
@@ -40,6 +41,20 @@ TEST(TimelineTest, KeepsTheNewestInOrderAndCountsTheOthers) {
   ASSERT_EQ(entries.size(), 3);
   for (int i = 0; i < 3; ++i) EXPECT_EQ(entries[i].step, 2 + i);
   EXPECT_EQ(timeline.num_dropped(), 2);
+}
+
+TEST(TimelineTest, AStoppedOneKeepsWhatItHas) {
+  Timeline timeline;
+  timeline.Add(At(1));
+  timeline.Stop();
+  timeline.Add(At(2));
+  ASSERT_EQ(timeline.entries().size(), 1);
+  ChromeEvents events;
+  AddTimeline(3, timeline, /*offset=*/2000, events);
+  const auto shown = nlohmann::json::parse("[0" + events.text() + "]");
+  EXPECT_EQ(shown[1]["args"]["name"], "rank 3");
+  EXPECT_EQ(shown.back()["ts"], 3.0);
+  EXPECT_EQ(shown.back()["args"]["step"], 1);
 }
 
 TEST(TimelineTest, AThreadsClockIsItsPeers) {
