@@ -56,6 +56,19 @@ inline constexpr GaugeFamily kReadsOverdueNow{
      .help = "reads under way that have taken longer than ContextOptions::read_deadline"},
     /*shows_highest=*/true};
 
+inline constexpr CounterFamily kReadGroups{
+    {.name = "millrace_read_groups_total",
+     .unit = "groups",
+     .help = "groups of reads that have ended: those that fetch the records of a run"}};
+inline constexpr CounterFamily kReadGroupSeconds{
+    {.name = "millrace_read_group_seconds_total",
+     .unit = "seconds",
+     .help = "time of groups of reads, from submission to the last byte"}};
+inline constexpr CounterFamily kReadRequests{
+    {.name = "millrace_read_requests_total",
+     .unit = "requests",
+     .help = "ranges of files in groups of reads that have ended"}};
+
 // Work and waits.
 inline constexpr CounterFamily kWorkSeconds{{.name = "millrace_work_seconds_total",
                                              .unit = "seconds",
@@ -67,6 +80,20 @@ inline constexpr HistogramFamily kConsumerWaitSeconds{
     {.name = "millrace_consumer_wait_seconds",
      .unit = "seconds",
      .help = "time of the calls of Next that had to wait"}};
+inline constexpr CounterFamily kWaitCauseSeconds{
+    {.name = "millrace_consumer_wait_cause_seconds_total",
+     .unit = "seconds",
+     .help = "time of the calls of Next that had to wait, by what the batch waited for",
+     .label = "cause"}};
+inline constexpr CounterFamily kWorkerSeconds{
+    {.name = "millrace_worker_seconds_total",
+     .unit = "seconds",
+     .help = "time of workers, by the kind of item that they worked on",
+     .label = "kind"}};
+inline constexpr CounterFamily kStageSeconds{{.name = "millrace_stage_seconds_total",
+                                              .unit = "seconds",
+                                              .help = "time of workers inside ops, by stage",
+                                              .label = "stage"}};
 inline constexpr GaugeFamily kWorkerTarget{{.name = "millrace_worker_target",
                                             .unit = "threads",
                                             .help = "workers that pipelines use at most now"},

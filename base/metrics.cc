@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
@@ -182,8 +183,23 @@ std::map<std::string, int64_t> Metrics::CountersOf(const CounterFamily& family) 
   return values;
 }
 
+int64_t Metrics::AddRefresh(std::function<void()> refresh) {
+  const MutexLock lock(refresh_mu_);
+  refreshes_[next_refresh_] = std::move(refresh);
+  return next_refresh_++;
+}
+
+void Metrics::RemoveRefresh(int64_t number) {
+  const MutexLock lock(refresh_mu_);
+  refreshes_.erase(number);
+}
+
 std::vector<MetricValues> Metrics::Collect() const {
   std::vector<MetricValues> all;
+  {
+    const MutexLock lock(refresh_mu_);
+    for (const auto& [number, refresh] : refreshes_) refresh();
+  }
   {
     const MutexLock lock(mu_);
     AddFamilies("counter", counters_, all);

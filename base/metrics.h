@@ -109,6 +109,12 @@ class Metrics {
   // The counters of `family` that were made, by the value of its label.
   std::map<std::string, int64_t> CountersOf(const CounterFamily& family) const;
 
+  // Calls `refresh` before each look at all values, so that it can bring its metrics up to date. It
+  // must not look itself. Returns the number for RemoveRefresh.
+  int64_t AddRefresh(std::function<void()> refresh) MILLRACE_EXCLUDES(refresh_mu_);
+  // Waits for a call that is under way; there is none afterwards.
+  void RemoveRefresh(int64_t number) MILLRACE_EXCLUDES(refresh_mu_);
+
   // All values now, by name.
   std::vector<MetricValues> Collect() const;
   // The same by the names of the samples.
@@ -129,6 +135,10 @@ class Metrics {
   template <typename Family, typename Metric>
   static Metric& FindOrMake(ByName<Family, Metric>& families, const Family& family,
                             std::string_view label_value);
+
+  mutable Mutex refresh_mu_;  // taken before mu_
+  int64_t next_refresh_ MILLRACE_GUARDED_BY(refresh_mu_) = 0;
+  std::map<int64_t, std::function<void()>> refreshes_ MILLRACE_GUARDED_BY(refresh_mu_);
 
   mutable Mutex mu_;
   ByName<CounterFamily, Counter> counters_ MILLRACE_GUARDED_BY(mu_);

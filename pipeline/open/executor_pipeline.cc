@@ -1,10 +1,13 @@
 #include "pipeline/open/executor_pipeline.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/caught.h"
 #include "base/record_error.h"
 #include "base/status.h"
 #include "pipeline/batch/damage.h"
@@ -26,12 +29,22 @@ ExecutorPipeline::ExecutorPipeline(ExecutorParts parts, bool force_resume,
     : context_(parts.context),
       force_resume_(force_resume),
       quarantine_(std::move(quarantine)),
-      executor_(std::make_unique<Executor>(std::move(parts))) {}
+      executor_(std::make_unique<Executor>(std::move(parts))),
+      profile_metrics_(context_->metrics()),
+      refresh_(context_->metrics().AddRefresh([this, pid = ::getpid()] {
+        if (::getpid() == pid) profile_metrics_.Update(executor_->Profile());
+      })) {}
 
 ExecutorPipeline::~ExecutorPipeline() {
-  // The threads that would finish the work are not in a forked child: waiting would hang there,
-  // and its copies of their buffers have no owner. They go with the process.
-  if (!context_->CheckNotForked().ok()) static_cast<void>(executor_.release());
+  if (context_->CheckNotForked().ok()) {
+    context_->metrics().RemoveRefresh(refresh_);
+    // Without memory for it the newest counts are lost.
+    (void)Caught([this] { profile_metrics_.Update(executor_->Profile()); });
+  } else {
+    // The threads that would finish the work are not in a forked child: waiting would hang there,
+    // and its copies of their buffers have no owner. They go with the process.
+    static_cast<void>(executor_.release());
+  }
 }
 
 absl::StatusOr<std::optional<Batch>> ExecutorPipeline::Next() {
@@ -106,7 +119,9 @@ absl::Status ExecutorPipeline::Begin(const std::string& token) {
 }
 
 absl::Status ExecutorPipeline::Start(StreamPlace place) {
+  const PipelineProfile last = executor_->Profile();
   MILLRACE_RETURN_IF_ERROR(executor_->Start(std::move(place)));
+  profile_metrics_.Restart(last);
   delivered_token_ = executor_->Save();
   return absl::OkStatus();
 }

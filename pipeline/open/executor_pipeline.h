@@ -13,6 +13,7 @@
 #include "pipeline/executor/executor.h"
 #include "pipeline/order/resume_token.h"
 #include "pipeline/pipeline.h"
+#include "pipeline/profile/profile_metrics.h"
 #include "readers/quarantine.h"
 
 namespace millrace::pipeline {
@@ -60,6 +61,8 @@ class ExecutorPipeline final : public Pipeline {
   const std::unique_ptr<readers::QuarantineLog> quarantine_;
   std::string delivered_token_;  // the token of the last batch let through, with a quarantine
   std::unique_ptr<Executor> executor_;
+  ProfileMetrics profile_metrics_;
+  const int64_t refresh_;  // the number of its updates among the context's metrics
 };
 
 }  // namespace millrace::pipeline

@@ -115,6 +115,15 @@ TEST(Metrics, EachBucketOfAHistogramsTextHasThoseBeforeIt) {
                               "wait_seconds_count 3\n"));
 }
 
+TEST(Metrics, ARefreshIsCalledBeforeEachLookUntilItIsRemoved) {
+  Metrics metrics;
+  const int64_t number = metrics.AddRefresh([&metrics] { metrics.counter(kCount).Add(); });
+  EXPECT_EQ(metrics.Snapshot().at("b_total"), 1);
+  (void)metrics.PrometheusText();
+  metrics.RemoveRefresh(number);
+  EXPECT_EQ(metrics.Snapshot().at("b_total"), 2);
+}
+
 TEST(Metrics, ReferencesOutliveLaterNames) {
   Metrics metrics;
   Counter& first = metrics.counter(kByReason, "first");

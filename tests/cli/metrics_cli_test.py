@@ -131,6 +131,8 @@ class MetricsTest(unittest.TestCase):
             self.assertEqual(types["millrace_worker_target_max"], "gauge")
             self.assertGreater(samples["millrace_batches_total", None], 0)
             self.assertLess(samples["millrace_work_seconds_total", None], 3600)
+            self.assertGreater(samples["millrace_worker_seconds_total", 'kind="process"'], 0)
+            self.assertGreater(samples["millrace_stage_seconds_total", 'stage="source"'], 0)
             waits = "millrace_consumer_wait_seconds"
             self.assertEqual(types[waits], "histogram")
             buckets = [(float(labels[4:-1]), value) for (name, labels), value in samples.items()
