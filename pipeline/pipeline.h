@@ -2,6 +2,7 @@
 #define MILLRACE_PIPELINE_PIPELINE_H_
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -17,6 +18,7 @@
 #include "pipeline/batch.h"
 #include "pipeline/plan.h"
 #include "pipeline/profile.h"
+#include "pipeline/trace.h"
 #include "readers/http_options.h"
 
 namespace millrace::pipeline {
@@ -157,6 +159,11 @@ class Pipeline {
   virtual uint64_t num_records() const { return 0; }
   // The measurements since the stream began. Thread-safe; takes a few microseconds.
   virtual PipelineProfile Profile() const { return {}; }
+  // Begins to record what the pipeline does, up to so many events. Thread-safe. A trace costs
+  // nothing while there is none; a trace under way is dropped.
+  virtual void StartTrace(size_t max_events = kMostTraceEvents) { (void)max_events; }
+  // Ends the trace. Thread-safe. Empty if none was started.
+  virtual PipelineTrace TakeTrace() { return {}; }
   // Returns the file, offset and ordinal of a sample's record (of a zip: of its first input; of a
   // window: of its first element), for messages (MakeRecordError). REQUIRES: `id` is of a valid row
   // of a batch of this pipeline.

@@ -153,6 +153,24 @@ PipelineProfile Executor::Profile() const {
   return profile;
 }
 
+void Executor::StartTrace(size_t max_events) {
+  auto trace = std::make_unique<TraceBuffer>(max_events);
+  MutexLock lock(mu_);
+  trace = state_.profiler.SetTrace(std::move(trace));
+}
+
+PipelineTrace Executor::TakeTrace() {
+  std::unique_ptr<TraceBuffer> buffer;
+  {
+    MutexLock lock(mu_);
+    buffer = state_.profiler.SetTrace(nullptr);
+  }
+  if (buffer == nullptr) return {};
+  PipelineTrace trace = buffer->Take();
+  trace.files = parts_.source->files();
+  return trace;
+}
+
 // Fills in where the first of the rows lies, if its source has files.
 void Executor::NameRecord(SlowRows& slow) const {
   if (slow.row_ns == 0 || parts_.source->files().empty()) return;
@@ -273,7 +291,7 @@ bool Executor::NextItem(TaskClock& clock, WorkItem& item) {
     clock.task_ns = now_ns;
   } else {
     state_.demand.EndWork(clock.item_ns, now_ns);
-    state_.profiler.EndItem(KindOf(item), now_ns - clock.item_ns);
+    state_.profiler.EndItem(KindOf(item), clock.item_ns, now_ns);
     EndItemLocked(item);  // nothing is left in it that the executor owns
   }
   if (state_.ring.consumer_waits() && state_.demand.LookIsDue(now_ns)) AdaptLocked();

@@ -88,6 +88,9 @@ class Executor {
   std::string Save() const MILLRACE_EXCLUDES(mu_);
   // The same as Pipeline::Profile.
   PipelineProfile Profile() const MILLRACE_EXCLUDES(mu_);
+  // The same as those of Pipeline.
+  void StartTrace(size_t max_events) MILLRACE_EXCLUDES(mu_);
+  PipelineTrace TakeTrace() MILLRACE_EXCLUDES(mu_);
 
   // From now on at most `threads` workers at once and `batches` open batches; both are clamped to
   // the range that the options allow. Ends adapting. Never changes a result.

@@ -145,8 +145,9 @@ absl::StatusOr<std::optional<Batch>> Executor::DeliverLocked() {
   data->held = true;
   budget_->Hold(data->reserved_bytes);
   counters_.batches.Add();
-  state_.profiler.Delivered(data->num_valid_rows);
-  state_.profiler.SetReady(Now(), state_.ring.num_ready());
+  const int64_t now_ns = Now();
+  state_.profiler.Delivered(now_ns, data->num_valid_rows);
+  state_.profiler.SetReady(now_ns, state_.ring.num_ready());
   state_.ring.Delivered(std::move(batch), data->resume_token);
   if (parts_.growing != nullptr) ReleaseRows(*parts_.growing, *data);
   // To wake workers takes Next several microseconds.

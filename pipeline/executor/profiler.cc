@@ -57,18 +57,22 @@ int64_t LevelTime::Sum(int64_t now_ns) const {
 void WaitWatch::Begin(int64_t now_ns, WaitCause cause) {
   waits_ = true;
   cause_ = cause;
-  begins_ns_ = since_ns_ = now_ns;
+  begins_ns_ = since_ns_ = traced_ns_ = now_ns;
 }
 
 void WaitWatch::Note(int64_t now_ns, WaitCause cause) {
   now_ns = std::max(now_ns, since_ns_);
   ns_[static_cast<size_t>(cause_)] += now_ns - since_ns_;
-  cause_ = cause;
   since_ns_ = now_ns;
+  if (cause == cause_) return;
+  if (trace_ != nullptr) trace_->AddWait(cause_, traced_ns_, now_ns);
+  traced_ns_ = now_ns;
+  cause_ = cause;
 }
 
 void WaitWatch::End(int64_t now_ns) {
   Note(now_ns, cause_);
+  if (trace_ != nullptr) trace_->AddWait(cause_, traced_ns_, since_ns_);
   waits_ = false;
   lengths_.Add(static_cast<uint64_t>(since_ns_ - begins_ns_));
 }
@@ -109,6 +113,7 @@ void ReadTimes::End(int64_t now_ns, const RunRecords& records) {
   sums_.group_ns.Add(static_cast<uint64_t>(ns));
   CountWindow(now_ns, records.bytes());
   const uint32_t shard = records.refs[static_cast<size_t>(records.spans.front().begin)].shard;
+  if (trace_ != nullptr) trace_->AddRead(shard, records.bytes(), records.submitted_ns, now_ns);
   if (shard >= files_.size()) files_.resize(shard + 1);  // of a source that grows
   File& file = files_[shard];
   ++file.reads;
@@ -160,8 +165,15 @@ void Profiler::Begin(int64_t now_ns) {
   goal_.Begin(now_ns, goal_.level());
   ready_.Begin(now_ns, 0);
   std::ranges::fill(ops_, OpProfile());
-  waits_ = {};
+  waits_.Clear();
   reads_.Clear(now_ns);
+}
+
+std::unique_ptr<TraceBuffer> Profiler::SetTrace(std::unique_ptr<TraceBuffer> trace) {
+  std::swap(trace_, trace);
+  waits_.SetTrace(trace_.get());
+  reads_.SetTrace(trace_.get());
+  return trace;
 }
 
 void Profiler::EndWork(const WorkTimes& work, RunSample& sample) {

@@ -4,11 +4,13 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "pipeline/executor/work_item.h"
 #include "pipeline/plan/physical.h"
 #include "pipeline/profile.h"
+#include "pipeline/profile/trace_buffer.h"
 #include "pipeline/run/records.h"
 #include "pipeline/run/run_sample.h"
 #include "readers/record_source.h"
@@ -43,10 +45,16 @@ class LevelTime {
 // to the time of all waits.
 class WaitWatch {
  public:
+  explicit WaitWatch(TraceBuffer* trace = nullptr) : trace_(trace) {}
+
   void Begin(int64_t now_ns, WaitCause cause);
   // From now on the wait has this cause. REQUIRES: Begin was called, and End was not.
   void Note(int64_t now_ns, WaitCause cause);
   void End(int64_t now_ns);
+  // Forgets all.
+  void Clear() { *this = WaitWatch(trace_); }
+  // The trace that shows the waits, or null.
+  void SetTrace(TraceBuffer* trace) { trace_ = trace; }
   // Adds what it has counted, with the wait under way until now.
   void Fill(int64_t now_ns, PipelineProfile& profile) const;
 
@@ -55,6 +63,8 @@ class WaitWatch {
   WaitCause cause_ = WaitCause::kWork;
   int64_t begins_ns_ = 0;  // the time at which the wait began
   int64_t since_ns_ = 0;   // the time since which it has this cause
+  int64_t traced_ns_ = 0;  // the time since which it has this cause without a change
+  TraceBuffer* trace_ = nullptr;
   WaitTimes ns_{};
   TimeHistogram lengths_;
 };
@@ -64,6 +74,8 @@ class ReadTimes {
  public:
   explicit ReadTimes(size_t num_files) : files_(num_files) {}
 
+  // The trace that shows the reads, or null.
+  void SetTrace(TraceBuffer* trace) { trace_ = trace; }
   // The number of groups under way.
   int64_t under_way() const { return under_way_.level(); }
   void Begin(int64_t now_ns);
@@ -80,6 +92,7 @@ class ReadTimes {
   };
   void CountWindow(int64_t now_ns, int64_t bytes);
 
+  TraceBuffer* trace_ = nullptr;
   LevelTime under_way_;
   LevelTime any_;
   int64_t window_ns_ = 0;  // the time at which the window under way began
@@ -98,11 +111,12 @@ class Profiler {
   void Begin(int64_t now_ns);
 
   // Workers.
-  void EndItem(ItemKind kind, int64_t busy_ns) {
+  void EndItem(ItemKind kind, int64_t begin_ns, int64_t now_ns) {
     if constexpr (!kProfiles) return;
     ItemTimes& times = items_[static_cast<size_t>(kind)];
     ++times.items;
-    times.busy_ns += busy_ns;
+    times.busy_ns += now_ns - begin_ns;
+    if (trace_ != nullptr) trace_->AddItem(kind, begin_ns, now_ns);
   }
   // The end of a ProcessItem. Takes in the sample of one of its runs, if there is one, and empties
   // it.
@@ -111,15 +125,23 @@ class Profiler {
   void SetGoal(int64_t now_ns, int threads) { goal_.Set(now_ns, threads); }
 
   // Batches.
-  void SetReady(int64_t now_ns, int batches) { ready_.Set(now_ns, batches); }
-  void Delivered(int64_t rows) {
+  void SetReady(int64_t now_ns, int batches) {
+    ready_.Set(now_ns, batches);
+    if (trace_ != nullptr) trace_->SetReady(batches, now_ns);
+  }
+  void Delivered(int64_t now_ns, int64_t rows) {
     ++batches_;
     rows_ += rows;
+    if (trace_ != nullptr) trace_->AddBatch(batches_, now_ns);
   }
 
   WaitWatch& waits() { return waits_; }
   ReadTimes& reads() { return reads_; }
   const ReadTimes& reads() const { return reads_; }
+
+  // Ends the trace that is under way and begins another one. Null: there is none. Returns the trace
+  // that was under way.
+  std::unique_ptr<TraceBuffer> SetTrace(std::unique_ptr<TraceBuffer> trace);
 
   // Fills in all but the limits of workers and the ring, and the memory.
   void Fill(int64_t now_ns, PipelineProfile& profile) const;
@@ -140,7 +162,8 @@ class Profiler {
   int64_t rows_ = 0;
   LevelTime goal_;
   LevelTime ready_;
-  std::vector<OpProfile> ops_;  // without names
+  std::vector<OpProfile> ops_;          // without names
+  std::unique_ptr<TraceBuffer> trace_;  // null: nothing is traced
   WaitWatch waits_;
   ReadTimes reads_;
 };

@@ -37,6 +37,8 @@ class ExecutorPipeline final : public Pipeline {
   uint64_t num_records() const override;
   StreamLength length() const override;
   PipelineProfile Profile() const override { return executor_->Profile(); }
+  void StartTrace(size_t max_events) override { executor_->StartTrace(max_events); }
+  PipelineTrace TakeTrace() override { return executor_->TakeTrace(); }
   RecordError Locate(const SampleId& id) const override;
   std::string Save() const override { return executor_->Save(); }
   absl::Status Restore(const std::string& token) override;
