@@ -56,6 +56,11 @@ struct TrainOptions {
   // warning tells if that fails. After the loss of a rank it holds the remaining ranks of one file
   // system. All ranks name a file, or none does. Empty: no timeline.
   std::string timeline_file;
+  // The file to which what all ranks did in the first `trace_time` is written once that is over, or
+  // at the end: their pipelines, steps and sums (Chrome trace format). After the loss of a rank it
+  // is empty. All ranks name a file, or none does. Empty: no trace.
+  std::string trace_file;
+  std::chrono::nanoseconds trace_time = std::chrono::seconds(10);
   // The registry of this rank's pipelines and of its steps. Ranks of one process may share it.
   // Null: one that nobody sees.
   std::shared_ptr<Metrics> metrics;

@@ -20,9 +20,11 @@
 #include "cli/emulate/run_max.h"
 #include "cli/emulate/run_report.h"
 #include "cli/emulate/run_stream.h"
+#include "cli/emulate/run_trace.h"
 #include "cli/emulate/visit_record.h"
 #include "cli/exit.h"
 #include "cli/flags/checks.h"
+#include "cli/flags/trace.h"
 #include "cli/metrics/exporters.h"
 #include "cli/wait/progress.h"
 #include "pipeline/diagnosis.h"
@@ -44,15 +46,19 @@ class Drive {
     MILLRACE_ASSIGN_OR_RETURN(VisitRecord record,
                               VisitRecord::Open(flags.audit, flags.token_file, stream.plan,
                                                 *stream.pipeline, stream.options));
-    return Drive(flags, stream, std::move(dump), std::move(record)).Run();
+    MILLRACE_ASSIGN_OR_RETURN(RunTrace trace,
+                              RunTrace::Open(flags.trace, flags.rank, *stream.pipeline));
+    return Drive(flags, stream, std::move(dump), std::move(record), std::move(trace)).Run();
   }
 
  private:
-  Drive(const RunFlags& flags, RunStream& stream, BatchDump dump, VisitRecord record)
+  Drive(const RunFlags& flags, RunStream& stream, BatchDump dump, VisitRecord record,
+        RunTrace trace)
       : flags_(flags),
         stream_(stream),
         dump_(std::move(dump)),
         record_(std::move(record)),
+        trace_(std::move(trace)),
         limit_(flags.seconds > 0 ? flags.seconds : std::numeric_limits<double>::infinity()),
         cpu_at_start_(ProcessCpuSeconds()),
         emulator_(EmulatorClock::Steady(), flags.accelerators, SecondsPerSample(flags)),
@@ -74,6 +80,7 @@ class Drive {
     }
     emulator_.Drain(limit_);
     if (more) report_.status = record_.Finish(/*end_of_stream=*/false);
+    if (const absl::Status traced = trace_.Finish(); report_.status.ok()) report_.status = traced;
     report_.seconds = emulator_.now();
     report_.cpu_seconds = ProcessCpuSeconds() - cpu_at_start_;
     report_.steps = emulator_.sums();
@@ -123,6 +130,7 @@ class Drive {
 
   // The token is stored last: a run that continues from it makes no earlier batch again.
   absl::Status Keep(const pipeline::Batch& batch) {
+    MILLRACE_RETURN_IF_ERROR(trace_.Look());
     MILLRACE_RETURN_IF_ERROR(dump_.Add(batch));
     return record_.Add(batch);
   }
@@ -131,6 +139,7 @@ class Drive {
   RunStream& stream_;
   const BatchDump dump_;
   VisitRecord record_;
+  RunTrace trace_;
   const double limit_;  // seconds
   const double cpu_at_start_;
   Emulator emulator_;
@@ -185,6 +194,7 @@ std::string_view CheckFlags(const RunFlags& flags) {
   if (!paced) return "--find-max goes with --accelerator or --pace";
   if (flags.accelerators > 1) return "--find-max finds the number of --accelerators";
   if (flags.batches > 0) return "--find-max takes --seconds for each try, not --batches";
+  if (!flags.trace.file.empty()) return "--find-max goes without --trace";
   if (flags.digest || !flags.audit.empty() || !flags.dump.empty() || !flags.token_file.empty()) {
     return "--find-max goes with none of --digest, --audit, --dump and --token-file";
   }
@@ -272,6 +282,7 @@ void AddRun(Command parent, MetricsServing serve) {
               "Write every batch into this folder as .npy files, with the ids of its rows");
   command.Add("--quarantine", flags->quarantine,
               "Append a line for each damaged record to this file (see records repair)");
+  AddTraceFlags(command, flags->trace);
   AddExporterFlags(command, serve != nullptr, flags->exporters);
   command.AddSwitch("--digest", flags->digest,
                     "Digest of all valid rows; the ranks' digests add up");

@@ -18,6 +18,7 @@
 #include "cli/flags/launch.h"
 #include "cli/flags/reduction.h"
 #include "cli/flags/servers.h"
+#include "cli/flags/trace.h"
 #include "cli/metrics/exporters.h"
 #include "cli/metrics/metrics_server.h"
 #include "cli/wait/display.h"
@@ -45,6 +46,7 @@ struct Flags {
   std::string timeline;
   bool top = false;
   std::string tensorboard;
+  TraceFlags trace;
   ExporterFlags exporters;
   LaunchFlags launch;
 };
@@ -143,6 +145,8 @@ int TrainJob(const Flags& flags) {
   options.quarantine_file = flags.quarantine;
   options.timeline_file = flags.timeline;
   options.tensorboard_folder = flags.tensorboard;
+  options.trace_file = flags.trace.file;
+  options.trace_time = flags.trace.time();
   options.metrics = std::make_shared<Metrics>();
   options.stall_report = std::chrono::milliseconds(flags.launch.stall_report_ms);
   options.stall_abort = std::chrono::milliseconds(flags.launch.stall_abort_ms);
@@ -224,6 +228,7 @@ void AddTrain(Command parent) {
   command.Add("--timeline", flags->timeline,
               "Write a timeline of all ranks to this file (Chrome trace format)");
   command.AddSwitch("--top", flags->top, "Show the figures of `millrace top` while it trains");
+  AddTraceFlags(command, flags->trace);
   command.Add("--tensorboard", flags->tensorboard,
               "Write an event file for TensorBoard into this folder");
   AddExporterFlags(command, /*has_server=*/true, flags->exporters);

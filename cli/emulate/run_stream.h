@@ -11,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "base/context.h"
 #include "base/metrics.h"
+#include "cli/flags/trace.h"
 #include "cli/metrics/exporters.h"
 #include "pipeline/diagnosis.h"
 #include "pipeline/op_table.h"
@@ -45,6 +46,7 @@ struct RunFlags {
   std::string quarantine;
   bool top = false;  // true to show the figures of `millrace top` while it runs
   ExporterFlags exporters;
+  TraceFlags trace;
 };
 
 // The samples that an emulated accelerator takes per second; 0: there is none.

@@ -227,6 +227,38 @@ class MetricsTest(unittest.TestCase):
         self.assertEqual(done.returncode, 1, done.stderr)
         self.assertEqual(len(path.read_text().splitlines()), 1)
 
+    def trace(self, path):
+        """Returns the events of a trace, and the names of its threads."""
+        events = json.loads(path.read_text())["traceEvents"]
+        return events, {event["args"]["name"] for event in events
+                        if event["name"] == "thread_name"}
+
+    def test_a_trace_of_a_run_has_workers_reads_and_the_consumer(self):
+        path = self.folder / "trace.json"
+        done = millrace(*self.run_args, "--batches", 16, "--threads", 1, "--trace", path)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        events, threads = self.trace(path)
+        self.assertLessEqual({"consumer", "worker 0", "reads 0"}, threads)
+        names = [event["name"] for event in events]
+        self.assertEqual(names.count("batch"), 16)
+        self.assertLessEqual({"process", "read", "ready batches"}, set(names))
+        reads = [event for event in events if event["name"] == "read"]
+        self.assertIn(".tfrecord", reads[0]["args"]["file"])
+
+    def test_a_trace_is_written_when_its_time_is_over(self):
+        path = self.folder / "short.json"
+        done = millrace(*self.run_args, "--batches", 64, "--pace", 6400, "--trace", path,
+                        "--trace-seconds", 0.05)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        names = [event["name"] for event in self.trace(path)[0]]
+        self.assertLess(names.count("batch"), 64)
+        self.assertGreater(names.count("batch"), 0)
+
+    def test_a_trace_that_cannot_be_written_is_an_error_at_the_start(self):
+        done = millrace(*self.run_args, "--batches", 16, "--trace", self.folder / "no/trace.json")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("--trace: ", done.stderr)
+
     def test_each_process_of_a_training_has_a_port_and_lines_of_its_own(self):
         job = self.folder / "job.pbtxt"
         job.write_text(JOB.format(examples=EXAMPLES, checkpoints=self.folder / "checkpoints",
@@ -236,8 +268,10 @@ class MetricsTest(unittest.TestCase):
         port = free_port()
         done = millrace("train", job, "--var", f"DATA={self.folder}", "--var", "BATCH=64",
                         "--metrics", port, "--metrics-file", path, "--tensorboard", events,
-                        prefix=mpirun(2))
+                        "--trace", self.folder / "train-trace.json", prefix=mpirun(2))
         self.assertEqual(done.returncode, 0, done.stderr)
+        threads = self.trace(self.folder / "train-trace.json")[1]
+        self.assertLessEqual({"compute", "consumer", "worker 0"}, threads)
         self.assertEqual({int(match[3]) for match in URL.finditer(done.stderr)}, {port, port + 1})
         last = {line["rank"]: line["metrics"] for line in map(json.loads,
                                                               path.read_text().splitlines())}

@@ -90,6 +90,7 @@ absl::Status OpenTrainPipeline(const TrainOptions& options, int rank, int world,
     return Annotate(WithAdvice(opened.status(), options), session.job.train_path);
   }
   session.train = *std::move(opened);
+  if (!options.trace_file.empty()) session.train->StartTrace();
   MILLRACE_RETURN_IF_ERROR(
       Annotate(CheckPlanFields(session, session.train->schema()), session.job.train_path));
   const uint64_t data = session.train->data_fingerprint();

@@ -77,6 +77,11 @@ void AppendTensors(TrainedModel& trained, std::vector<collectives::NamedTensor>&
 absl::StatusOr<TrainOutcome> TrainingLoop::Run() {
   log_.PrintStart();
   observed_.SetFigures(log_.figures());
+  if (!options_.trace_file.empty()) {
+    trace_.emplace(TraceOptions{options_.trace_file, options_.trace_time,
+                                !options_.timeline_file.empty(), options_.warn},
+                   *session_.train, *guard_.timeline());
+  }
   const bool finished_before = session_.state.step >= session_.steps.total_steps;
   while (begun_ < session_.steps.total_steps && !outcome_.stopped) {
     MILLRACE_RETURN_IF_ERROR(Step());
@@ -115,6 +120,7 @@ absl::StatusOr<std::optional<pipeline::Batch>> TrainingLoop::NextBatch(RunningSt
   guard_.progress().Enter(step, -1, Phase::kBackward);
   if (told.failed) return AgreeOnStatus(communicator_, mine);
   if (told.stop) return std::nullopt;
+  if (told.trace_is_over) MILLRACE_RETURN_IF_ERROR(WriteTrace());
   // The reducer reports its buckets from the next one on.
   if (!session_.model.parameters.empty()) guard_.progress().Enter(step, 0, Phase::kBackward);
   return batch;
@@ -125,9 +131,11 @@ absl::StatusOr<std::optional<pipeline::Batch>> TrainingLoop::NextBatch(RunningSt
 absl::StatusOr<TrainingLoop::Told> TrainingLoop::TellPeers(bool failed, bool stop,
                                                            bool begins_step) {
   const auto ranks = static_cast<size_t>(communicator_.size());
-  flags_.assign(2 + ranks, 0);
+  flags_.assign(2 + ranks + (trace_ ? 1 : 0), 0);
   flags_[0] = failed ? 1 : 0;
   flags_[1] = stop ? 1 : 0;
+  // Rank 0's clock decides for all.
+  if (trace_) flags_.back() = communicator_.rank() == 0 && trace_->IsDue() ? 1 : 0;
   if (begins_step) {
     flags_[2 + communicator_.rank()] =
         peers_seconds_ + session_.main().strategy->counters().last_finish_seconds;
@@ -137,8 +145,8 @@ absl::StatusOr<TrainingLoop::Told> TrainingLoop::TellPeers(bool failed, bool sto
   const Clock::time_point start = Clock::now();
   MILLRACE_RETURN_IF_ERROR(MaxOverRanks(communicator_, flags_));
   peers_seconds_ += SecondsSince(start);
-  if (begins_step) log_.AddWaits(std::span(flags_).subspan(2));
-  return Told{flags_[0] != 0, flags_[1] != 0};
+  if (begins_step) log_.AddWaits(std::span(flags_).subspan(2, ranks));
+  return Told{flags_[0] != 0, flags_[1] != 0, trace_ && flags_.back() != 0};
 }
 
 absl::Status TrainingLoop::Step() {
@@ -310,7 +318,13 @@ absl::Status TrainingLoop::EvaluateNow() {
   return absl::OkStatus();
 }
 
+absl::Status TrainingLoop::WriteTrace() {
+  const Waiting waiting = Wait();
+  return trace_->Write(communicator_);
+}
+
 absl::Status TrainingLoop::Finish() {
+  if (trace_ && !trace_->written()) MILLRACE_RETURN_IF_ERROR(WriteTrace());
   const collectives::ReducerCounters counters = session_.main().strategy->counters();
   const RunLog::Fractions mine = log_.fractions(counters);
   std::array<double, 2> losses = {log_.last_loss(), log_.last_generator_loss()};

@@ -21,6 +21,7 @@
 #include "trainer/loop/session.h"
 #include "trainer/ranks/guard.h"
 #include "trainer/ranks/waiting.h"
+#include "trainer/telemetry/trace_window.h"
 #include "trainer/train.h"
 
 namespace millrace::trainer {
@@ -58,6 +59,7 @@ class TrainingLoop {
   struct Told {
     bool failed = false;
     bool stop = false;
+    bool trace_is_over = false;
   };
   absl::StatusOr<Told> TellPeers(bool failed, bool stop, bool begins_step);
   absl::Status Check(const absl::StatusOr<std::optional<pipeline::Batch>>& batch) const;
@@ -74,6 +76,7 @@ class TrainingLoop {
   absl::Status Log();
   absl::Status AfterStep();
   absl::Status EvaluateNow();
+  absl::Status WriteTrace();
   absl::Status Finish();
 
   const TrainOptions& options_;
@@ -91,7 +94,8 @@ class TrainingLoop {
   std::deque<RunningStep> under_way_;
   double peers_seconds_ = 0;  // time until the other ranks had the step's batches too
   uint64_t skipped_in_a_row_ = 0;
-  std::vector<double> flags_;  // of NextBatch
+  std::vector<double> flags_;         // of NextBatch
+  std::optional<TraceWindow> trace_;  // nullopt: none is wanted
 };
 
 }  // namespace millrace::trainer

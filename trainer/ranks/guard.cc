@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "base/chrome_trace.h"
 #include "base/status.h"
 #include "collectives/agreed.h"
 #include "collectives/peer_lost.h"
@@ -32,6 +33,7 @@ absl::StatusOr<std::unique_ptr<Guard>> Guard::Make(const TrainOptions& options,
   {
     const StartLimit limit(communicator, options.start_timeout);
     MILLRACE_RETURN_IF_ERROR(guard->OpenTimeline(options.timeline_file));
+    MILLRACE_RETURN_IF_ERROR(guard->OpenTrace(options.trace_file));
     if (communicator.size() > 1) MILLRACE_RETURN_IF_ERROR(guard->OpenWatchdog(options));
   }
   if (guard->watchdog_ != nullptr) {
@@ -39,8 +41,8 @@ absl::StatusOr<std::unique_ptr<Guard>> Guard::Make(const TrainOptions& options,
     waits.watch = [guard = guard.get()] { return guard->Health(); };
     communicator.set_limits(std::move(waits));
   }
-  guard->progress_ = std::make_unique<collectives::TimelineProgress>(
-      guard->watchdog_.get(), guard->timeline_ ? &*guard->timeline_ : nullptr);
+  guard->progress_ =
+      std::make_unique<collectives::TimelineProgress>(guard->watchdog_.get(), guard->timeline());
   return guard;
 }
 
@@ -147,8 +149,18 @@ absl::Status Guard::OpenTimeline(const std::string& path) {
   return absl::OkStatus();
 }
 
+absl::Status Guard::OpenTrace(const std::string& path) {
+  const Setting wanted = {"whether a trace is written", path.empty() ? 0u : 1u};
+  MILLRACE_RETURN_IF_ERROR(CheckSameSettings(communicator_, {&wanted, 1}));
+  if (path.empty()) return absl::OkStatus();
+  if (!timeline_) timeline_.emplace();
+  const absl::Status writable =
+      communicator_.rank() == 0 ? WriteChromeTrace(path, {}) : absl::OkStatus();
+  return AgreeOnStatus(communicator_, Annotate(writable, "trace"));
+}
+
 absl::Status Guard::EndWell() {
-  if (timeline_) {
+  if (wants_timeline()) {
     // Rank 0 writes, and the others wait for it.
     progress_->Enter(-1, -1, communicator_.rank() == 0 ? Phase::kUpdating : Phase::kWaiting);
     const absl::Status written = collectives::WriteTimeline(communicator_, *timeline_, part_.path);
@@ -167,7 +179,7 @@ void Guard::Leave() {
 }
 
 std::string Guard::WriteTimelineAfterLoss(const collectives::PeerLost& lost) {
-  if (!timeline_) return std::string();
+  if (!wants_timeline()) return std::string();
   progress_->Enter(-1, -1, Phase::kEnded);
   const int rank = communicator_.rank();
   if (lost.rank == rank || Saver(lost) != rank) {

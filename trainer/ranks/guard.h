@@ -52,6 +52,9 @@ class Guard {
   // The place to which this rank tells what it does.
   collectives::Progress& progress() { return *progress_; }
 
+  // The events of this rank, where a timeline or a trace is wanted; else null.
+  collectives::Timeline* timeline() { return timeline_ ? &*timeline_ : nullptr; }
+
   // Returns an error if waiting has become useless: a rank is lost, or has left long ago. May be
   // called by any thread.
   absl::Status Health() const;
@@ -90,6 +93,9 @@ class Guard {
       : communicator_(communicator), warn_(std::move(warn)), limits_(limits) {}
 
   absl::Status OpenTimeline(const std::string& path);
+  absl::Status OpenTrace(const std::string& path);
+  // True if the whole timeline is wanted, not only the part that a trace shows.
+  bool wants_timeline() const { return !part_.path.empty(); }
   absl::Status OpenWatchdog(const TrainOptions& options);
   std::optional<collectives::PeerLost> LostOf(const absl::Status& status) const;
 

@@ -78,6 +78,9 @@ absl::StatusOr<TrainOutcome> Run(const TrainParts& parts, const TrainOptions& op
   if (!options.timeline_file.empty()) {
     return absl::InvalidArgumentError(absl::StrCat("a timeline does not go with ", kServersField));
   }
+  if (!options.trace_file.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat("a trace does not go with ", kServersField));
+  }
   const ServerCluster cluster = {task.workers, task.servers, task.is_server, task.index};
   MILLRACE_ASSIGN_OR_RETURN(const auto placed, PlaceParameters(session.model, cluster.servers()));
   if (task.is_server) {
