@@ -45,6 +45,11 @@ class Context:
                  if not line.startswith("#"))
         return {name: float(value) for name, value in lines}
 
+    def prometheus(self) -> str:
+        """Returns the metrics in Prometheus' text format, for a program that serves them."""
+        text: str = self._core.metrics()
+        return text
+
 
 _default: Optional[Context] = None
 
