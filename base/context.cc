@@ -32,8 +32,11 @@ absl::Status ContextOptions::Validate() const {
   if (threads < 0 || threads > 4096) {
     return absl::InvalidArgumentError("ContextOptions.threads must be in [0, 4096]");
   }
-  if (memory_budget_bytes <= 0) {
-    return absl::InvalidArgumentError("ContextOptions.memory_budget_bytes must be positive");
+  if (memory_budget_bytes < 0) {
+    return absl::InvalidArgumentError("ContextOptions.memory_budget_bytes must not be negative");
+  }
+  if (io_threads < 0 || io_threads > 1024) {
+    return absl::InvalidArgumentError("ContextOptions.io_threads must be in [0, 1024]");
   }
   if (read_deadline.count() < 0) {
     return absl::InvalidArgumentError("ContextOptions.read_deadline must not be negative");
@@ -58,6 +61,7 @@ Context::Context(ContextOptions options, ThreadClock clock)
 absl::StatusOr<std::shared_ptr<Context>> Context::Make(ContextOptions options, ThreadClock clock) {
   if (absl::Status status = options.Validate(); !status.ok()) return status;
   if (options.threads == 0) options.threads = ReadCores().usable;
+  if (options.memory_budget_bytes == 0) options.memory_budget_bytes = kDefaultMemoryBudget;
   try {
     return std::shared_ptr<Context>(new Context(std::move(options), clock));
   } catch (const std::system_error&) {

@@ -33,15 +33,20 @@ struct BatchMemory {
   std::function<void(void* memory, size_t bytes)> free;
 };
 
+inline constexpr int64_t kDefaultMemoryBudget = int64_t{2} << 30;
+
 // Options for performance only: results are the same for every value (but for `log` and `io`).
 struct ContextOptions {
   int threads = 0;  // pipeline workers; 0: the cores this process may use
   // True if the workers run as SCHED_BATCH, below an equal compute thread.
   bool batch_priority = false;
-  int64_t memory_budget_bytes = int64_t{2} << 30;  // for all pipelines (docs/executor.md, Buffers)
+  // Of all pipelines (docs/executor.md, Buffers); 0: kDefaultMemoryBudget.
+  int64_t memory_budget_bytes = 0;
   // Unset: the system's memory, or what a pipeline's pinned_for says, which this comes before.
   BatchMemory batch_memory = {};
   std::shared_ptr<IoEngine> io;  // required here; pipeline::MakeContext fills it in
+  // Threads of the engine that MakeContext makes; 0: two for each worker, from 4 to 64.
+  int io_threads = 0;
   // The time after which that engine logs and counts a read that is under way; 0: never.
   std::chrono::milliseconds read_deadline{30'000};
   std::shared_ptr<Metrics> metrics;  // shared with others; null: its own

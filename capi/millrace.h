@@ -447,7 +447,7 @@ typedef struct mr_open_options {
   int32_t force_resume;         // true if a token of another plan or of other data is accepted
   // For speed only: the batches are the same for every value.
   int32_t prefetch_batches;  // the number of batches made ahead; 0: as the plan says
-  int32_t cpu_budget;        // the most workers at a time; 0: all of the context's
+  int32_t cpu_budget;        // the most workers at a time; 0: as the plan says
   int32_t no_adapt;          // true if it uses no fewer workers and batches while fewer would do
   const char* index_folder;  // the folder of indexes; NULL: the cache folder
   // Called now and then while files are walked or inflated, by any thread, but by one at a time,

@@ -30,6 +30,9 @@ class PushSource;     // push_source.h
 // Makes a context. Where `options` has no I/O engine, it reads files with the pool of threads that
 // call pread.
 absl::StatusOr<std::shared_ptr<Context>> MakeContext(ContextOptions options = {});
+// The same for the pipelines of `plan`: threads, memory budget and I/O threads that `options` leave
+// open are as the plan's `performance` says.
+absl::StatusOr<std::shared_ptr<Context>> MakeContext(const Plan& plan, ContextOptions options = {});
 
 // The largest size of a resume token (docs/semantics.md, S-STATE-13).
 inline constexpr uint64_t kMaxTokenBytes = uint64_t{32} << 20;
@@ -64,8 +67,14 @@ struct OpenOptions {
   std::map<std::string, std::shared_ptr<const MemoryRecords>> memory;
 
   // performance only: results are the same for every value
-  int prefetch_batches = 0;  // 0: as the plan says
-  int cpu_budget = 0;        // most workers for this pipeline at a time; 0: all of the context's
+  // 0 stands for the value of the plan (`prefetch` and `performance`).
+  int prefetch_batches = 0;
+  // Most workers for this pipeline at a time. If the plan does not say: all of the context's.
+  int cpu_budget = 0;
+  // Runs that are to be read before workers take up the next one that was. If the plan does not
+  // say: two for each worker, and 8 more.
+  int read_ahead_runs = 0;
+  int run_us = 0;  // microseconds of work in a run; if the plan does not say: 50
   // True if the pipeline uses fewer workers and open batches than it may while the consumer needs
   // no more.
   bool adapt = true;

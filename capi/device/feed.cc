@@ -61,7 +61,8 @@ mr_error* mr_feed_open(const mr_plan* plan, mr_context* context, const mr_open_o
     MILLRACE_ASSIGN_OR_RETURN(const pipeline::OpenOptions taken, capi::OpenOptionsOf(options));
     MILLRACE_ASSIGN_OR_RETURN(const pipeline::DeviceFeedOptions of_device,
                               capi::FeedOptionsOf(feed_options));
-    MILLRACE_ASSIGN_OR_RETURN(std::shared_ptr<millrace::Context> shared, capi::ContextOr(context));
+    MILLRACE_ASSIGN_OR_RETURN(std::shared_ptr<millrace::Context> shared,
+                              capi::ContextOr(context, plan->plan));
     MILLRACE_ASSIGN_OR_RETURN(
         std::unique_ptr<pipeline::DeviceFeed> opened,
         pipeline::DeviceFeed::Open(plan->plan, std::move(shared), taken, of_device));

@@ -26,7 +26,8 @@ mr_error* mr_loader_open(const mr_plan* plan, mr_context* context, const mr_open
     MILLRACE_RETURN_IF_ERROR(capi::CheckGiven(
         "mr_loader_open", {{"plan", plan != nullptr}, {"loader", loader != nullptr}}));
     MILLRACE_ASSIGN_OR_RETURN(const pipeline::OpenOptions taken, capi::OpenOptionsOf(options));
-    MILLRACE_ASSIGN_OR_RETURN(std::shared_ptr<millrace::Context> shared, capi::ContextOr(context));
+    MILLRACE_ASSIGN_OR_RETURN(std::shared_ptr<millrace::Context> shared,
+                              capi::ContextOr(context, plan->plan));
     MILLRACE_ASSIGN_OR_RETURN(std::unique_ptr<pipeline::Pipeline> opened,
                               pipeline::Pipeline::Open(plan->plan, std::move(shared), taken));
     *loader = new mr_loader{std::move(opened)};

@@ -31,9 +31,10 @@ mr_field FieldOf(const Field& field) {
 
 }  // namespace
 
-absl::StatusOr<std::shared_ptr<Context>> ContextOr(const mr_context* given) {
+absl::StatusOr<std::shared_ptr<Context>> ContextOr(const mr_context* given,
+                                                   const pipeline::Plan& plan) {
   if (given != nullptr) return given->context;
-  return pipeline::MakeContext();
+  return pipeline::MakeContext(plan);
 }
 
 absl::Status GiveLength(const pipeline::Pipeline& stream, mr_length* length) {

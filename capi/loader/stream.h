@@ -15,9 +15,10 @@
 
 namespace millrace::capi {
 
-// Returns the context, or a new one for null.
+// Returns the context, or a new one for the plan if there is none.
 //   the errors of MakeContext
-absl::StatusOr<std::shared_ptr<Context>> ContextOr(const mr_context* given);
+absl::StatusOr<std::shared_ptr<Context>> ContextOr(const mr_context* given,
+                                                   const pipeline::Plan& plan);
 
 // Writes the length.
 //   INVALID_ARGUMENT  struct_size is no size

@@ -33,6 +33,7 @@ struct Flags {
   int prefetch = 0;
   int rank = 0;
   int world = 1;
+  uint64_t memory_budget_mib = 0;  // 0: as the plan says
 };
 
 absl::StatusOr<std::string> ExplainFile(const Flags& flags,
@@ -40,8 +41,9 @@ absl::StatusOr<std::string> ExplainFile(const Flags& flags,
   MILLRACE_ASSIGN_OR_RETURN(const pipeline::Plan plan,
                             pipeline::Plan::FromFile(flags.file, variables));
   ContextOptions context_options;
+  context_options.memory_budget_bytes = static_cast<int64_t>(flags.memory_budget_mib) << 20;
   context_options.log = WarnOfLog;
-  MILLRACE_ASSIGN_OR_RETURN(auto context, pipeline::MakeContext(std::move(context_options)));
+  MILLRACE_ASSIGN_OR_RETURN(auto context, pipeline::MakeContext(plan, std::move(context_options)));
   pipeline::OpenOptions options;
   options.rank = flags.rank;
   options.world = flags.world;
@@ -68,6 +70,9 @@ absl::Status CheckKind(const Flags& flags, bool is_job) {
   if (is_job && (flags.rank != 0 || flags.world != 1)) {
     return absl::InvalidArgumentError("--rank and --world are of plans, not of jobs or models");
   }
+  if (is_job && flags.memory_budget_mib != 0) {
+    return absl::InvalidArgumentError("--memory-budget-mib is of plans; a job has a field for it");
+  }
   return CheckRank(flags.rank, flags.world);
 }
 
@@ -78,6 +83,7 @@ int RunAnalysis(const Flags& flags, const std::map<std::string, std::string>& va
   run.pace = flags.pace;
   run.threads = flags.threads;
   run.prefetch = flags.prefetch;
+  run.memory_budget_mib = flags.memory_budget_mib;
   run.rank = flags.rank;
   run.world = flags.world;
   run.json = flags.json;
@@ -147,6 +153,10 @@ void AddExplain(Command parent, const JobExplainer& jobs) {
            "With --analyze: batches made ahead (0: as the plan says)")
       .Whole(0, 1024);
   command.AddSwitch("--json", flags->json, "With --analyze: one JSON object on standard output");
+  command
+      .Add("--memory-budget-mib", flags->memory_budget_mib,
+           "Limit on the pipeline's memory in MiB (0: as the plan says, else 2048)")
+      .Whole(0, kMaxMib);
   command.Footer(
       "Examples:\n"
       "  millrace explain examples/fashion_mnist/train.pbtxt --var DATA=data --world 2\n"

@@ -241,7 +241,17 @@ void AddRun(Command parent, MetricsServing serve) {
       .Add("--seconds", flags->seconds,
            "Stop after this many seconds (0: no limit); with --find-max, for each trial (0: 10)")
       .Finite(0, 1e9);
-  command.Add("--threads", flags->threads, "Pipeline threads (0: usable cores)").Whole(0, 4096);
+  command
+      .Add("--threads", flags->threads, "Pipeline threads (0: as the plan says, else usable cores)")
+      .Whole(0, 4096);
+  command
+      .Add("--memory-budget-mib", flags->memory_budget_mib,
+           "Limit on the pipeline's memory (0: as the plan says, else 2048)")
+      .Whole(0, kMaxMib);
+  command
+      .Add("--io-threads", flags->io_threads,
+           "Reads at a time (0: as the plan says, else two for each thread, at least 4)")
+      .Whole(0, 1024);
   const Flag pace =
       command.Add("--pace", flags->pace, "Emulate an accelerator that takes this many img/s")
           .Finite(1e-3, 1e12);

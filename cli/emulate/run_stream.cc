@@ -20,6 +20,7 @@ absl::StatusOr<pipeline::OpenOptions> OpenOptionsOf(const RunFlags& flags) {
   options.world = flags.world;
   options.prefetch_batches = flags.prefetch;
   options.adapt = flags.adapt;
+  options.cpu_budget = flags.threads;
   options.resume_token = flags.resume.value_or("");
   options.force_resume = flags.force;
   options.quarantine_file = flags.quarantine;
@@ -50,8 +51,10 @@ absl::StatusOr<RunStream> OpenRunStream(const RunFlags& flags, pipeline::Plan pl
   ContextOptions context_options;
   context_options.metrics = std::move(metrics);
   context_options.threads = flags.threads;
+  context_options.memory_budget_bytes = static_cast<int64_t>(flags.memory_budget_mib) << 20;
+  context_options.io_threads = flags.io_threads;
   context_options.log = WarnOfLog;
-  MILLRACE_ASSIGN_OR_RETURN(auto context, pipeline::MakeContext(std::move(context_options)));
+  MILLRACE_ASSIGN_OR_RETURN(auto context, pipeline::MakeContext(plan, std::move(context_options)));
   MILLRACE_ASSIGN_OR_RETURN(pipeline::OpenOptions options, OpenOptionsOf(flags));
   options.ops = std::move(ops);
   Progress indexing("index", "bytes");

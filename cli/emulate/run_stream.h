@@ -26,7 +26,9 @@ struct RunFlags {
   std::vector<std::string> variables;
   uint64_t batches = 0;
   double seconds = 0;
-  int threads = 0;
+  int threads = 0;                 // 0: as the plan says
+  uint64_t memory_budget_mib = 0;  // 0: as the plan says
+  int io_threads = 0;              // 0: as the plan says
   double pace = 0;
   std::string accelerator;
   int accelerators = 1;

@@ -20,6 +20,7 @@ class Option;
 namespace millrace::cli {
 
 inline constexpr uint64_t kMaxInt = std::numeric_limits<int>::max();
+inline constexpr uint64_t kMaxMib = 1 << 24;  // 16 TiB
 
 // Returns the exit code.
 using Action = std::function<int()>;

@@ -9,9 +9,6 @@ namespace {
 // The time of the work that is done in one item of several runs.
 constexpr int64_t kTurnNanoseconds = 200'000;
 
-// The number of runs of pass 2, and of blocks of pass 1, that are kept on their way.
-int64_t ReadAhead(const ExecutorState& state) { return 2 * state.demand.threads() + 8; }
-
 }  // namespace
 
 Choice::Choice(const ExecutorParts& parts, const RunSizes& sizes)
@@ -19,6 +16,11 @@ Choice::Choice(const ExecutorParts& parts, const RunSizes& sizes)
       sizes_(sizes),
       budget_(*parts.context->memory_budget()),
       has_cut_(parts.has_cut()) {}
+
+int64_t Choice::ReadAhead(const ExecutorState& state) const {
+  if (parts_.read_ahead_runs > 0) return parts_.read_ahead_runs;
+  return 2 * state.demand.threads() + 8;
+}
 
 bool Choice::AtEnd(const ExecutorState& state) const {
   if (has_cut_) return state.pass_one.settled() && !state.pass_one.has_closed();

@@ -70,6 +70,8 @@ class Choice {
   }
 
  private:
+  // The number of runs of pass 2, and of blocks of pass 1, that are kept on their way.
+  int64_t ReadAhead(const ExecutorState& state) const;
   bool PickUrgent(ExecutorState& state, WorkItem& item) const;
   bool PickSubmit(ExecutorState& state, WorkItem& item) const;
   bool PickPlan(ExecutorState& state, WorkItem& item) const;

@@ -68,7 +68,9 @@ Executor::Executor(ExecutorParts parts)
       counters_(parts_.context->metrics()),
       fetch_watch_(*parts_.source, *parts_.context),
       keeper_(budget_->limit_bytes() / kKeptPart),
-      sizes_(parts_.rows_per_run, processor_.preferred_rows()),
+      sizes_({.fixed_rows = parts_.rows_per_run,
+              .preferred_rows = processor_.preferred_rows(),
+              .run_ns = int64_t{parts_.run_us} * 1000}),
       batch_maker_(parts_, processor_, pool_, budget_),
       scanner_(parts_.has_cut() ? std::make_unique<Scanner>(parts_, processor_, keeper_, budget_)
                                 : nullptr),

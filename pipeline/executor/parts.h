@@ -52,8 +52,10 @@ struct ExecutorParts {
   int rank = 0;
   int world = 1;
   int prefetch_batches = 1;
-  int cpu_budget = 0;  // 0: none
-  bool adapt = false;  // true if threads and open batches follow measurements
+  int cpu_budget = 0;       // 0: none
+  int read_ahead_runs = 0;  // 0: by the number of threads
+  int run_us = 0;           // work of a run; 0: RunSizes::kRunNanoseconds
+  bool adapt = false;       // true if threads and open batches follow measurements
   // The most rows of a run, for tests; 0: as their cost says.
   int64_t rows_per_run = 0;
   // The clock, in nanoseconds, for tests; empty: the steady clock.

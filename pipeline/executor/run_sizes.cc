@@ -12,12 +12,14 @@ constexpr int64_t kFirstRunRows = 32;  // before a cost was measured
 
 }  // namespace
 
-RunSizes::RunSizes(int64_t fixed_rows, int64_t preferred_rows)
-    : fixed_rows_(fixed_rows), preferred_rows_(preferred_rows) {}
+RunSizes::RunSizes(const Options& options)
+    : fixed_rows_(options.fixed_rows),
+      preferred_rows_(options.preferred_rows),
+      run_ns_(options.run_ns == 0 ? kRunNanoseconds : options.run_ns) {}
 
 int64_t RunSizes::RowsAtCost(int64_t cost_ns) const {
   if (fixed_rows_ > 0) return std::min(fixed_rows_, kMaxRunRows);
-  const int64_t rows = cost_ns == 0 ? kFirstRunRows : kRunNanoseconds / cost_ns;
+  const int64_t rows = cost_ns == 0 ? kFirstRunRows : run_ns_ / cost_ns;
   return std::clamp(rows, std::min(preferred_rows_, kMaxRunRows), kMaxRunRows);
 }
 

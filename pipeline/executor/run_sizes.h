@@ -6,18 +6,21 @@
 
 namespace millrace::pipeline {
 
-// The work that a run should have, by measured cost.
+// The work that a run should have, by measured cost, if nothing else is said.
 inline constexpr int64_t kRunNanoseconds = 50'000;
 // The time after which a task queues up again, so that a pipeline which has used less may be next.
 inline constexpr int64_t kTaskNanoseconds = 8 * kRunNanoseconds;
 
-// Decides how many rows a run should have: about 50 us of work, by a running mean of a row's cost.
+// Decides how many rows a run should have: `run_ns` of work, by a running mean of a row's cost.
 // Size decides speed and never a result. Thread-safe.
 class RunSizes {
  public:
-  // `fixed_rows`: the most rows of a run, at any cost of a row; 0: as their cost says.
-  // `preferred_rows`: the number of rows that an op wants at least.
-  RunSizes(int64_t fixed_rows, int64_t preferred_rows);
+  struct Options {
+    int64_t fixed_rows = 0;      // the most rows of a run, at any cost of a row; 0: as it says
+    int64_t preferred_rows = 1;  // the number of rows that an op wants at least
+    int64_t run_ns = 0;          // 0: kRunNanoseconds
+  };
+  explicit RunSizes(const Options& options);
 
   // Rows of a run of pass 2, and of pass 1.
   int64_t RowsPerRun() const { return RowsAtCost(rows_.mean_ns()); }
@@ -53,6 +56,7 @@ class RunSizes {
   // Constant after construction.
   const int64_t fixed_rows_;
   const int64_t preferred_rows_;
+  const int64_t run_ns_;
 
   // These synchronise themselves.
   Cost rows_;

@@ -77,6 +77,8 @@ void AppendLogical(const Plan& plan, std::string* text) {
   if (pipeline.lanes() > 1) absl::StrAppend(text, ", lanes ", pipeline.lanes());
   absl::StrAppend(text, "\n");
   AppendStages(pipeline, "", text);
+  const std::string performance = OptionsText(pipeline.performance());
+  if (!performance.empty()) absl::StrAppend(text, "  performance  ", performance, "\n");
 }
 
 void AppendRules(const PhysicalPlan& physical, std::string* text) {

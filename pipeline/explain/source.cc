@@ -6,6 +6,7 @@
 #include "base/status.h"
 #include "pipeline/explain/explain.h"
 #include "pipeline/optimize/optimizer.h"
+#include "pipeline/performance.h"
 #include "pipeline/pipeline.h"
 #include "pipeline/select/selection.h"
 #include "pipeline/source/open.h"
@@ -56,13 +57,14 @@ absl::StatusOr<SourceFacts> OpenFacts(const PhysicalPlan& plan, Context* context
 }
 
 // How many records of each source the plan's materialized filters keep, if it has any.
-absl::Status AddSelected(const PhysicalPlan& plan, std::shared_ptr<Context> context,
-                         const OpenOptions& options, SourceFacts* facts) {
+absl::Status AddSelected(const Plan& logical, const PhysicalPlan& plan,
+                         std::shared_ptr<Context> context, const OpenOptions& options,
+                         SourceFacts* facts) {
   if (!plan.select.has_value()) return absl::OkStatus();
   const auto is_missing = [&](const SourceSpec& spec) { return IsMissing(spec, options); };
   if (std::ranges::any_of(plan.sources, is_missing)) return absl::OkStatus();
   if (context == nullptr) {
-    MILLRACE_ASSIGN_OR_RETURN(context, MakeContext());
+    MILLRACE_ASSIGN_OR_RETURN(context, MakeContext(logical));
   }
   MILLRACE_ASSIGN_OR_RETURN(OpenedSources sources, OpenSources(plan, *context, options));
   MILLRACE_RETURN_IF_ERROR(sources.Select(plan, *context, options));
@@ -77,7 +79,8 @@ absl::Status AddSelected(const PhysicalPlan& plan, std::shared_ptr<Context> cont
 }  // namespace
 
 absl::StatusOr<std::string> Explain(const Plan& plan, std::shared_ptr<Context> context,
-                                    const OpenOptions& options) {
+                                    const OpenOptions& given) {
+  const OpenOptions options = WithPerformanceOf(plan, given);
   if (context != nullptr) MILLRACE_RETURN_IF_ERROR(context->CheckNotForked());
   OptimizerOptions optimizer;
   optimizer.custom = CustomOpsOf(options);
@@ -86,7 +89,7 @@ absl::StatusOr<std::string> Explain(const Plan& plan, std::shared_ptr<Context> c
   if (options.rank == kNoRank) return ExplainText(plan, physical, std::nullopt);
   MILLRACE_RETURN_IF_ERROR(options.Validate());
   MILLRACE_ASSIGN_OR_RETURN(SourceFacts facts, OpenFacts(physical, context.get(), options));
-  MILLRACE_RETURN_IF_ERROR(AddSelected(physical, std::move(context), options, &facts));
+  MILLRACE_RETURN_IF_ERROR(AddSelected(plan, physical, std::move(context), options, &facts));
   return ExplainText(plan, physical, facts);
 }
 

@@ -130,6 +130,28 @@ absl::Status CheckDamage(const PlanMessage& plan) {
                               stage, "\" does not admit; take \"skip\" or \"mask\""));
 }
 
+absl::Status CheckPerformance(const PlanMessage& plan) {
+  const proto::Performance& performance = plan.pipeline.performance();
+  const struct {
+    std::string_view field;
+    uint32_t value;
+    uint32_t most;
+  } limits[] = {
+      {"threads", performance.threads(), kMaxWorkers},
+      {"memory_budget_mib", performance.memory_budget_mib(), kMaxBudgetMib},
+      {"io_threads", performance.io_threads(), kMaxIoThreads},
+      {"read_ahead_runs", performance.read_ahead_runs(), kMaxReadAheadRuns},
+      {"run_us", performance.run_us(), kMaxRunMicroseconds},
+  };
+  for (const auto& limit : limits) {
+    if (limit.value <= limit.most) continue;
+    return ErrorAt(plan.locations.At({{"performance"}, {limit.field}}),
+                   absl::StrCat("performance: ", ToAbsl(limit.field), " is ", limit.value,
+                                " but must be at most ", limit.most));
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::Status CheckPlan(const PlanMessage& plan) {
@@ -147,6 +169,7 @@ absl::Status CheckPlan(const PlanMessage& plan) {
   MILLRACE_RETURN_IF_ERROR(CheckOptions(PipelineAt::Whole(plan)));
   MILLRACE_RETURN_IF_ERROR(CheckLanes(plan));
   MILLRACE_RETURN_IF_ERROR(CheckBatchMixing(plan));
+  MILLRACE_RETURN_IF_ERROR(CheckPerformance(plan));
   return CheckDamage(plan);
 }
 

@@ -77,6 +77,9 @@ class OrderChecker {
     if (at_.pipeline->semantics_version() != 0) {
       return ErrorAt(at_.At({{"semantics_version"}}), "semantics_version" + what);
     }
+    if (at_.pipeline->has_performance()) {
+      return ErrorAt(at_.At({{"performance"}}), "performance" + what);
+    }
     if (at_.pipeline->has_on_damage()) return ErrorAt(at_.At({{"on_damage"}}), "on_damage" + what);
     return absl::OkStatus();
   }

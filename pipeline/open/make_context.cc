@@ -7,6 +7,7 @@
 #include "base/host.h"
 #include "base/metric_table.h"
 #include "base/status.h"
+#include "pipeline/performance.h"
 #include "pipeline/pipeline.h"
 #include "readers/read_engine.h"
 
@@ -43,13 +44,19 @@ int64_t MostBudget() {
 // Reads wait for a device rather than for a core, so there are more I/O threads than workers.
 absl::StatusOr<std::shared_ptr<Context>> MakeContext(ContextOptions options) {
   if (options.metrics == nullptr) options.metrics = std::make_shared<Metrics>();
-  options.memory_budget_bytes = std::min(options.memory_budget_bytes, MostBudget());
+  const int64_t budget = options.memory_budget_bytes;
+  options.memory_budget_bytes = std::min(budget == 0 ? kDefaultMemoryBudget : budget, MostBudget());
   if (options.io == nullptr) {
     const int workers = options.threads > 0 ? options.threads : ReadCores().usable;
-    MILLRACE_ASSIGN_OR_RETURN(
-        options.io, readers::MakePreadEngine(std::clamp(2 * workers, 4, 64), WatchOf(options)));
+    const int threads =
+        options.io_threads > 0 ? options.io_threads : std::clamp(2 * workers, 4, 64);
+    MILLRACE_ASSIGN_OR_RETURN(options.io, readers::MakePreadEngine(threads, WatchOf(options)));
   }
   return Context::Make(std::move(options));
+}
+
+absl::StatusOr<std::shared_ptr<Context>> MakeContext(const Plan& plan, ContextOptions options) {
+  return MakeContext(WithPerformanceOf(plan, std::move(options)));
 }
 
 }  // namespace millrace::pipeline

@@ -199,6 +199,8 @@ absl::StatusOr<ExecutorParts> MakeExecutorParts(PhysicalPlan plan, OpenedSources
                       .world = options.world,
                       .prefetch_batches = std::clamp(prefetch, 0, kMaxPrefetch),
                       .cpu_budget = options.cpu_budget,
+                      .read_ahead_runs = options.read_ahead_runs,
+                      .run_us = options.run_us,
                       .adapt = options.adapt,
                       .rows_per_run = 0,
                       .clock = {},

@@ -9,6 +9,8 @@
 #include "base/status.h"
 #include "pipeline/open/open.h"
 #include "pipeline/optimize/optimizer.h"
+#include "pipeline/performance.h"
+#include "pipeline/plan/limits.h"
 #include "pipeline/source/open.h"
 
 namespace millrace::pipeline {
@@ -24,6 +26,12 @@ absl::Status OpenOptions::Validate() const {
   }
   if (cpu_budget < 0) {
     return absl::InvalidArgumentError("OpenOptions.cpu_budget must be at least 0");
+  }
+  if (read_ahead_runs < 0 || read_ahead_runs > static_cast<int>(kMaxReadAheadRuns)) {
+    return absl::InvalidArgumentError("OpenOptions.read_ahead_runs must be in [0, 65536]");
+  }
+  if (run_us < 0 || run_us > static_cast<int>(kMaxRunMicroseconds)) {
+    return absl::InvalidArgumentError("OpenOptions.run_us must be in [0, 100000]");
   }
   if (pinned_for.has_value() && *pinned_for < 0) {
     return absl::InvalidArgumentError("OpenOptions.pinned_for must not be negative");
@@ -67,7 +75,8 @@ absl::StatusOr<std::unique_ptr<Pipeline>> OpenPlan(const Plan& plan,
 absl::StatusOr<std::unique_ptr<Pipeline>> Pipeline::Open(const Plan& plan,
                                                          std::shared_ptr<Context> context,
                                                          const OpenOptions& options) {
-  return Caught([&] { return OpenPlan(plan, std::move(context), options); });
+  return Caught(
+      [&] { return OpenPlan(plan, std::move(context), WithPerformanceOf(plan, options)); });
 }
 
 }  // namespace millrace::pipeline

@@ -23,6 +23,12 @@ inline constexpr uint64_t kMaxWindowStep = uint64_t{1} << 40;
 inline constexpr uint32_t kMaxLanes = 1 << 16;
 // Rows in the buffers of shuffles behind a cut and in buckets: every batch's token holds them.
 inline constexpr uint64_t kMaxOpenRows = uint64_t{1} << 20;
+// The block `performance`, whose numbers are those of ContextOptions and OpenOptions too.
+inline constexpr uint32_t kMaxWorkers = 4096;
+inline constexpr uint32_t kMaxBudgetMib = 1 << 24;  // 16 TiB
+inline constexpr uint32_t kMaxIoThreads = 1024;
+inline constexpr uint32_t kMaxReadAheadRuns = 1 << 16;
+inline constexpr uint32_t kMaxRunMicroseconds = 100'000;
 
 }  // namespace millrace::pipeline
 

@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from .plan import Plan
 
 __all__ = [
-    "OnDamage", "FeatureList", "Feature", "Boxes", "Padding", "DataType", "on_damage",
-    "feature_list", "feature", "boxes", "padding", "BYTES", "UINT8", "INT32", "INT64",
-    "FLOAT16", "BFLOAT16", "FLOAT32", "FLOAT64",
+    "Performance", "OnDamage", "FeatureList", "Feature", "Boxes", "Padding", "DataType",
+    "performance", "on_damage", "feature_list", "feature", "boxes", "padding", "BYTES", "UINT8",
+    "INT32", "INT64", "FLOAT16", "BFLOAT16", "FLOAT32", "FLOAT64",
 ]
 
 # A DataType, its name in any case, or a dtype of NumPy, torch or JAX; for a feature also bytes,
@@ -43,6 +43,34 @@ FLOAT16 = DataType.FLOAT16
 BFLOAT16 = DataType.BFLOAT16
 FLOAT32 = DataType.FLOAT32
 FLOAT64 = DataType.FLOAT64
+
+
+class Performance(Message):
+    """The speed and the memory of a plan, which change no result. Options of the program that opens
+    the plan come before these.
+
+    Args:
+      threads: The most workers at a time, and the threads of a context that is made for the plan.
+          Default: the usable cores.
+      memory_budget_mib: The memory budget of a context that is made for the plan, in MiB. Default
+          2048.
+      io_threads: The I/O threads of a context that is made for the plan, which are the most reads
+          at a time. Default: two for each worker, at least 4.
+      read_ahead_runs: Runs of records that are to be read before workers take up the next one that
+          was. Default: two for each worker, and 8 more.
+      run_us: About so much work is in a run, in microseconds. Default 50.
+    """
+    __slots__ = ()
+
+    def __init__(self, threads: int | None = None, memory_budget_mib: int | None = None,
+                 io_threads: int | None = None, read_ahead_runs: int | None = None,
+                 run_us: int | None = None) -> None:
+        super().__init__({
+            "threads": threads, "memory_budget_mib": memory_budget_mib, "io_threads": io_threads,
+            "read_ahead_runs": read_ahead_runs, "run_us": run_us})
+
+
+performance = Performance
 
 
 class OnDamage(Message):
@@ -1168,7 +1196,7 @@ class StageMethods:
 
     def options(self, *, name: str | None = None, seed: int | None = None,
                 semantics_version: int | None = None, lanes: int | None = None,
-                on_damage: OnDamage | None = None) -> Plan:
+                on_damage: OnDamage | None = None, performance: Performance | None = None) -> Plan:
         """Sets what belongs to the whole plan.
 
         Args:
@@ -1178,10 +1206,11 @@ class StageMethods:
               the plan was written (docs/semantics.md). 0: today's.
           lanes: Canonical sub-streams of a plan with a cut; divides the batch size. Default 1.
           on_damage: The policy for damaged samples. Default: "fail".
+          performance: How the plan is run. Default: as fits the machine.
         """
         return self._set({
             "name": name, "seed": seed, "semantics_version": semantics_version, "lanes": lanes,
-            "on_damage": on_damage})
+            "on_damage": on_damage, "performance": performance})
 
     def _then(self, op: str, stage: str | None, given: Mapping[str, object]) -> Plan:
         raise NotImplementedError
@@ -1278,6 +1307,9 @@ STAGES = {
 BATCHES = ("batch", "padded_batch", "ragged_batch", "bucket_by_length")
 
 _SCHEMA = {
+    "Performance":
+        "threads:uint32 memory_budget_mib:uint32 io_threads:uint32 read_ahead_runs:uint32 "
+        "run_us:uint32",
     "OnDamage": "policy:string max_count:uint64 max_share:double",
     "TfRecord":
         "files:path* compression:string skip_crc:bool max_record_bytes:uint64 io:string "
@@ -1394,10 +1426,13 @@ _SCHEMA = {
         "field:string boundary:uint64* batch_size:uint64* drop_remainder:bool "
         "pad_to_bucket_boundary:bool padding:Padding* key:string keep_lengths:bool",
     "Prefetch": "batches:uint32",
-    "Pipeline": "name:string seed:uint64 semantics_version:uint32 lanes:uint32 on_damage:OnDamage",
+    "Pipeline":
+        "name:string seed:uint64 semantics_version:uint32 lanes:uint32 on_damage:OnDamage "
+        "performance:Performance",
 }
 SCHEMA.update((name, schema_of(text)) for name, text in _SCHEMA.items())
 CLASSES.update({
+    "Performance": Performance,
     "OnDamage": OnDamage,
     "FeatureList": FeatureList,
     "Feature": Feature,
@@ -1405,5 +1440,5 @@ CLASSES.update({
     "Padding": Padding,
     "DataType": DataType,
 })
-for _class in (StageMethods, OnDamage, FeatureList, Feature, Boxes, Padding):
+for _class in (StageMethods, Performance, OnDamage, FeatureList, Feature, Boxes, Padding):
     suggest_in_methods(_class)

@@ -53,7 +53,7 @@ class Loader:
     context: the threads and the memory; None: default_context().
     quarantine: the file to which damaged records are appended.
     prefetch: the number of batches made ahead; None: as the plan says.
-    cpu_budget: the most workers at a time; None: all of the context's.
+    cpu_budget: the most workers at a time; None: as the plan says, else all of the context's.
     index_folder: the folder of indexes; None: the cache folder.
     progress: is called with (done bytes, total bytes) while files are indexed. True shows a bar of
         tqdm, if it is installed.

@@ -46,7 +46,7 @@ TEST(ContextOptions, ValidateNamesTheFirstBadField) {
                  absl::StatusCode::kInvalidArgument);
   EXPECT_MESSAGE(error([](ContextOptions& o) { o.threads = 5000; }),
                  absl::StatusCode::kInvalidArgument);
-  EXPECT_MESSAGE(error([](ContextOptions& o) { o.memory_budget_bytes = 0; }),
+  EXPECT_MESSAGE(error([](ContextOptions& o) { o.memory_budget_bytes = -1; }),
                  absl::StatusCode::kInvalidArgument);
   EXPECT_MESSAGE(error([](ContextOptions& o) { o.io = nullptr; }),
                  absl::StatusCode::kInvalidArgument);

@@ -75,7 +75,7 @@ absl::StatusOr<JobFiles> Load(const ExplainOptions& options) {
 
 absl::StatusOr<std::unique_ptr<pipeline::Pipeline>> OpenTraining(const JobFiles& files,
                                                                  const ExplainOptions& options) {
-  MILLRACE_ASSIGN_OR_RETURN(auto context, pipeline::MakeContext());
+  MILLRACE_ASSIGN_OR_RETURN(auto context, pipeline::MakeContext(*files.train));
   pipeline::OpenOptions open;
   open.index_progress = options.index_progress;
   return pipeline::Pipeline::Open(*files.train, std::move(context), open);

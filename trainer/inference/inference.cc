@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/host.h"
 #include "base/status.h"
+#include "pipeline/performance.h"
 #include "pipeline/pipeline.pb.h"
 #include "pipeline/text_proto.h"
 #include "trainer/job/models.h"
@@ -54,9 +55,13 @@ absl::Status CheckGoesOn(const InferenceOptions& options) {
 absl::Status MakeBackend(int threads, int local_ranks,
                          const std::function<void(std::string_view line)>& warn,
                          Inference& inference) {
+  pipeline::Performance said;
+  if (inference.plan) said = pipeline::PerformanceOf(*inference.plan);
+  FillFromPlan(said, inference.job.job);
   const Job& job = inference.job.job;
   inference.cores = SplitCores(ReadCores().usable, local_ranks, threads,
                                static_cast<int>(job.pipeline_threads()));
+  if (said.io_threads > 0) inference.cores.io = said.io_threads;
   MILLRACE_ASSIGN_OR_RETURN(inference.context, OpenContext(job, inference.cores, warn));
   MILLRACE_ASSIGN_OR_RETURN(
       inference.backend,

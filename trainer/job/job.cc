@@ -37,7 +37,6 @@ Reduction ReductionOf(const Job& job) {
 
 void FillDefaults(Job& job) {
   if (job.log_every_steps() == 0) job.set_log_every_steps(20);
-  if (job.memory_budget_mib() == 0) job.set_memory_budget_mib(1024);
   if (job.has_loss_scaling()) {
     FillDefaults(*job.mutable_loss_scaling());
     *job.mutable_reduction() = ReductionOf(job);
@@ -227,6 +226,14 @@ absl::StatusOr<JobFile> LoadJob(const std::string& path, const pipeline::Variabl
   file.checkpoint_folder = resolve(file.job.checkpoint().folder());
   file.init_path = resolve(file.job.init_from().file());
   return file;
+}
+
+void FillFromPlan(const pipeline::Performance& said, Job& job) {
+  constexpr int kDefaultMib = 1024;
+  if (job.pipeline_threads() == 0) job.set_pipeline_threads(static_cast<uint32_t>(said.threads));
+  if (job.memory_budget_mib() != 0) return;
+  const int mib = said.memory_budget_mib != 0 ? said.memory_budget_mib : kDefaultMib;
+  job.set_memory_budget_mib(static_cast<uint32_t>(mib));
 }
 
 CoreSplit SplitCores(int usable, int local_ranks, int threads, int pipeline_threads) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "pipeline/performance.h"
 #include "pipeline/plan.h"
 #include "pipeline/text_proto.h"
 #include "trainer/job/job.pb.h"
@@ -22,7 +23,7 @@ struct ModelFile {
   OptimizerSpec optimizer;
 };
 
-// A job with its defaults filled in and its paths resolved.
+// A job with its paths resolved, and its defaults filled in but for those of FillFromPlan.
 struct JobFile {
   Job job;
   pipeline::TextLocations places;  // of the fields in the file
@@ -65,6 +66,10 @@ absl::StatusOr<JobFile> LoadJob(const std::string& path, const pipeline::Variabl
                                 std::set<std::string>& used,
                                 std::span<const FieldValue> reduction = {},
                                 std::span<const FieldValue> servers = {});
+
+// Fills in threads and memory of the pipelines where the job leaves them open: as its plan says,
+// else the default.
+void FillFromPlan(const pipeline::Performance& said, Job& job);
 
 // The division of one rank's cores.
 struct CoreSplit {

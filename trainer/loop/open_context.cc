@@ -2,9 +2,7 @@
 
 #include <utility>
 
-#include "base/status.h"
 #include "pipeline/pipeline.h"
-#include "readers/read_engine.h"
 
 namespace millrace::trainer {
 
@@ -14,7 +12,7 @@ absl::StatusOr<std::shared_ptr<Context>> OpenContext(
   ContextOptions options;
   options.metrics = std::move(metrics);
   options.threads = cores.pipeline;
-  MILLRACE_ASSIGN_OR_RETURN(options.io, readers::MakePreadEngine(cores.io));
+  options.io_threads = cores.io;
   options.batch_priority = true;
   options.memory_budget_bytes = int64_t{job.memory_budget_mib()} << 20;
   if (warn) {

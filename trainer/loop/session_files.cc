@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/host.h"
 #include "base/status.h"
+#include "pipeline/performance.h"
 #include "pipeline/text_proto.h"
 #include "trainer/job/models.h"
 #include "trainer/loop/open_context.h"
@@ -63,10 +64,13 @@ absl::Status LoadSessionFiles(const TrainOptions& options, int local_ranks, Sess
   session.state.plan_fingerprint = session.train_plan->Fingerprint();
   session.state.job = job.weights_text;
   session.state.global_batch = session.train_numbers.batch;
+  const pipeline::Performance said = pipeline::PerformanceOf(*session.train_plan);
+  FillFromPlan(said, session.job.job);
   const Cores cores = ReadCores();
   session.cores_source = cores.source;
   session.cores = SplitCores(cores.usable, local_ranks, options.threads,
                              static_cast<int>(job.job.pipeline_threads()));
+  if (said.io_threads > 0) session.cores.io = said.io_threads;
   return absl::OkStatus();
 }
 
@@ -77,6 +81,7 @@ absl::Status OpenTrainPipeline(const TrainOptions& options, int rank, int world,
   pipeline::OpenOptions open;
   open.rank = rank;
   open.world = world;
+  open.cpu_budget = session.cores.pipeline;
   open.resume_token = session.state.resume_token;
   open.resume_file = session.resumed_from;
   open.force_resume = options.force;

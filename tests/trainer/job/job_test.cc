@@ -153,6 +153,20 @@ TEST(JobTest, ServersOfOneUpdateForAllWorkersChangeNoWeight) {
   EXPECT_NE(one->weights_text, plain->weights_text);
 }
 
+TEST(JobTest, ThreadsAndMemoryOfPipelinesAreThoseOfTheJobThenOfThePlan) {
+  Job job;
+  FillFromPlan({}, job);
+  EXPECT_EQ(job.pipeline_threads(), 0u);  // by the cores
+  EXPECT_EQ(job.memory_budget_mib(), 1024u);
+  Job of_plan;
+  FillFromPlan({.threads = 3, .memory_budget_mib = 64}, of_plan);
+  EXPECT_EQ(of_plan.pipeline_threads(), 3u);
+  EXPECT_EQ(of_plan.memory_budget_mib(), 64u);
+  FillFromPlan({.threads = 5, .memory_budget_mib = 7}, of_plan);
+  EXPECT_EQ(of_plan.pipeline_threads(), 3u);
+  EXPECT_EQ(of_plan.memory_budget_mib(), 64u);
+}
+
 TEST(JobTest, CoresAreSplitAmongRanksComputeAndPipeline) {
   const auto split = [](int usable, int ranks, int threads, int pipeline) {
     const CoreSplit cores = SplitCores(usable, ranks, threads, pipeline);
