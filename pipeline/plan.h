@@ -34,6 +34,11 @@ class Plan {
   static absl::StatusOr<Plan> FromText(std::string_view text, const std::string& origin,
                                        const Variables& variables = {});
 
+  // The same from the text that a file `path`, which need not be there, has or is to have: relative
+  // names are relative to its folder.
+  static absl::StatusOr<Plan> FromTextOfFile(std::string_view text, const std::string& path,
+                                             const Variables& variables = {});
+
   // The plan with every default and variable filled in, as text that FromText reads back.
   std::string ToText() const;
   // A hash of the canonical plan without performance fields and paths (docs/semantics.md).

@@ -3,6 +3,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <span>
 #include <string>
@@ -43,6 +44,9 @@ class TextLocations {
   std::string At(std::initializer_list<FieldStep> path) const {
     return At(std::span<const FieldStep>(path.begin(), path.size()));
   }
+  // Returns the byte of the text, with its variables filled in, at which the name of the field at
+  // the end of `path` begins; nullopt: the text does not have the field.
+  std::optional<size_t> Find(std::span<const FieldStep> path) const;
   // Returns true if a value that was given to a variable begins among the first `max_offset` + 1
   // bytes of the string at the end of `path`, of which `index` counts the elements of a repeated
   // field.
@@ -68,6 +72,10 @@ absl::StatusOr<TextLocations> LoadTextProto(const std::string& path,
                                             const std::map<std::string, std::string>& variables,
                                             google::protobuf::Message* message,
                                             std::set<std::string>* used = nullptr);
+
+// The text of a file as it is parsed: without its byte order mark and with "\n" where "\r" alone
+// ends a line, as comments go on to the next "\n". No other byte moves.
+std::string NormalizedText(std::string_view file);
 
 // The variables that a text names.
 struct NamedVariables {

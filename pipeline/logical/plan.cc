@@ -116,14 +116,15 @@ std::string DeterministicBytes(const Message& message) {
   return bytes;
 }
 
-// Fills in and checks a parsed plan; `file` is the plan's, or "".
-absl::StatusOr<std::shared_ptr<const PlanMessage>> Finish(proto::Pipeline pipeline,
-                                                          TextLocations locations,
-                                                          const std::string& file) {
+std::shared_ptr<PlanMessage> MessageOf(proto::Pipeline pipeline, TextLocations locations) {
   auto plan = std::make_shared<PlanMessage>();
   plan->pipeline = std::move(pipeline);
   plan->locations = std::move(locations);
-  ResolvePaths(file, plan.get());
+  return plan;
+}
+
+// Fills in and checks a parsed plan, whose paths are resolved.
+absl::StatusOr<std::shared_ptr<const PlanMessage>> Finish(std::shared_ptr<PlanMessage> plan) {
   FillDefaults(&plan->pipeline);
   MILLRACE_RETURN_IF_ERROR(CheckPlan(*plan));
   MILLRACE_RETURN_IF_ERROR(PinVocabularies(plan.get()));
@@ -135,7 +136,20 @@ absl::StatusOr<std::shared_ptr<const PlanMessage>> Finish(proto::Pipeline pipeli
 absl::StatusOr<Plan> Plan::FromFile(const std::string& path, const Variables& variables) {
   proto::Pipeline pipeline;
   MILLRACE_ASSIGN_OR_RETURN(TextLocations locations, LoadTextProto(path, variables, &pipeline));
-  MILLRACE_ASSIGN_OR_RETURN(auto message, Finish(std::move(pipeline), std::move(locations), path));
+  auto parsed = MessageOf(std::move(pipeline), std::move(locations));
+  ResolvePaths(path, parsed.get());
+  MILLRACE_ASSIGN_OR_RETURN(auto message, Finish(std::move(parsed)));
+  return Plan(std::move(message));
+}
+
+absl::StatusOr<Plan> Plan::FromTextOfFile(std::string_view text, const std::string& path,
+                                          const Variables& variables) {
+  proto::Pipeline pipeline;
+  MILLRACE_ASSIGN_OR_RETURN(TextLocations locations,
+                            ParseTextProto(text, path, variables, &pipeline));
+  auto parsed = MessageOf(std::move(pipeline), std::move(locations));
+  ResolvePathsBeside(path, parsed.get());
+  MILLRACE_ASSIGN_OR_RETURN(auto message, Finish(std::move(parsed)));
   return Plan(std::move(message));
 }
 
@@ -144,7 +158,8 @@ absl::StatusOr<Plan> Plan::FromText(std::string_view text, const std::string& or
   proto::Pipeline pipeline;
   MILLRACE_ASSIGN_OR_RETURN(TextLocations locations,
                             ParseTextProto(text, origin, variables, &pipeline));
-  MILLRACE_ASSIGN_OR_RETURN(auto message, Finish(std::move(pipeline), std::move(locations), ""));
+  MILLRACE_ASSIGN_OR_RETURN(auto message,
+                            Finish(MessageOf(std::move(pipeline), std::move(locations))));
   return Plan(std::move(message));
 }
 

@@ -93,11 +93,15 @@ class Resolver {
 }  // namespace
 
 void ResolvePaths(const std::string& plan_file, PlanMessage* plan) {
-  const size_t slash = plan_file.rfind('/');
   std::error_code error;  // a plan from a pipe has no folder
   const bool is_file =
       plan_file != "/dev/stdin" && std::filesystem::is_regular_file(plan_file, error);
-  if (slash == std::string::npos || !is_file) return;
+  if (is_file) ResolvePathsBeside(plan_file, plan);
+}
+
+void ResolvePathsBeside(const std::string& plan_file, PlanMessage* plan) {
+  const size_t slash = plan_file.rfind('/');
+  if (slash == std::string::npos) return;
   Resolver(plan_file.substr(0, slash + 1), plan->locations).Resolve(&plan->pipeline);
 }
 

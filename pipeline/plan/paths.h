@@ -14,6 +14,8 @@ namespace millrace::pipeline {
 // that begin with the value given to a variable stay as they are, so they are relative to the
 // current folder. Does nothing for a plan that was read from no regular file.
 void ResolvePaths(const std::string& plan_file, PlanMessage* plan);
+// The same for a file that need not be there.
+void ResolvePathsBeside(const std::string& plan_file, PlanMessage* plan);
 
 // "; the current folder is /home/ann", for a message that a relative `name` was not found; "" for
 // another name.

@@ -7,7 +7,8 @@ namespace {
 
 constexpr std::string_view kBlanks = " \t\r\n\v\f";
 
-// The place of the first byte from `at` on that stands in no comment and is no blank.
+}  // namespace
+
 size_t SkipBlanks(std::string_view text, size_t at) {
   while (true) {
     at = std::min(text.find_first_not_of(kBlanks, at), text.size());
@@ -16,14 +17,11 @@ size_t SkipBlanks(std::string_view text, size_t at) {
   }
 }
 
-// The place behind the literal whose opening quote is at `at`.
 size_t SkipLiteral(std::string_view text, size_t at) {
   const char quote = text[at++];
   while (at < text.size() && text[at] != quote) at += text[at] == '\\' ? 2 : 1;
   return std::min(at + 1, text.size());
 }
-
-}  // namespace
 
 std::vector<size_t> StringsOfField(std::string_view text, size_t name) {
   std::vector<size_t> begins;

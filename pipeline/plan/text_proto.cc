@@ -206,6 +206,23 @@ std::string TextLocations::At(std::span<const FieldStep> path) const {
   return place;
 }
 
+std::optional<size_t> TextLocations::Find(std::span<const FieldStep> path) const {
+  if (data_ == nullptr) return std::nullopt;
+  const Descriptor* type = data_->root;
+  const TextFormat::ParseInfoTree* tree = &data_->tree;
+  for (size_t i = 0; i < path.size() && tree != nullptr; ++i) {
+    const FieldDescriptor* field = type->FindFieldByName(std::string(path[i].field));
+    if (i + 1 == path.size()) {
+      const TextFormat::ParseLocation at = tree->GetLocation(field, path[i].index);
+      if (at.line < 0) return std::nullopt;
+      return OffsetOf(data_->substituted.text, at.line, at.column);
+    }
+    type = field->message_type();
+    tree = tree->GetTreeForNested(field, path[i].index);
+  }
+  return std::nullopt;
+}
+
 bool TextLocations::IsGiven(std::span<const FieldStep> path, size_t max_offset) const {
   if (data_ == nullptr) return false;
   const Descriptor* type = data_->root;
@@ -294,19 +311,13 @@ absl::Status ParseSubstituted(TextLocations::Data* data, Message* message) {
 
 }  // namespace
 
-namespace {
-
-// The text of a file without its byte order mark and with "\n" where "\r" alone ends a line, as
-// comments go on to the next "\n". No other byte moves.
-std::string Normalized(std::string_view file) {
+std::string NormalizedText(std::string_view file) {
   std::string text(file.substr(ByteOrderMarkBytes(file)));
   for (size_t i = 0; i < text.size(); ++i) {
     if (text[i] == '\r' && (i + 1 == text.size() || text[i + 1] != '\n')) text[i] = '\n';
   }
   return text;
 }
-
-}  // namespace
 
 absl::StatusOr<TextLocations> ParseTextProto(std::string_view file, const std::string& origin,
                                              const std::map<std::string, std::string>& variables,
@@ -320,7 +331,7 @@ absl::StatusOr<TextLocations> ParseTextProto(std::string_view file, const std::s
   }
   auto data = std::make_shared<TextLocations::Data>();
   data->origin = origin;
-  data->original = Normalized(file);
+  data->original = NormalizedText(file);
   const std::string_view text = data->original;
   data->root = message->GetDescriptor();
   data->substituted = SubstituteVariables(text, variables);
@@ -351,7 +362,7 @@ absl::StatusOr<NamedVariables> VariablesOf(const std::string& path,
                                            const std::map<std::string, std::string>& variables) {
   MILLRACE_ASSIGN_OR_RETURN(const std::string text,
                             readers::ReadWholeFile(path, kMaxTextProtoBytes));
-  SubstitutedText substituted = SubstituteVariables(Normalized(text), variables);
+  SubstitutedText substituted = SubstituteVariables(NormalizedText(text), variables);
   return NamedVariables{std::move(substituted.used), std::move(substituted.without_value)};
 }
 

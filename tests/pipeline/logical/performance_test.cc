@@ -6,6 +6,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "pipeline/edit_plan.h"
 #include "tests/messages.h"
 #include "tests/pipeline/logical/plan_texts.h"
 
@@ -16,22 +17,21 @@ bool IsPerformance(const google::protobuf::FieldDescriptor* field) {
   return field != nullptr && field->options().GetExtension(proto::performance);
 }
 
-// S-FINGERPRINT-1: by construction no field of the block counts.
+// S-FINGERPRINT-1: by construction no field of the block, and none that `tune` may change, counts.
 TEST(PerformanceTest, EveryFieldIsOutsideTheFingerprint) {
   EXPECT_TRUE(IsPerformance(proto::Pipeline::descriptor()->FindFieldByName("performance")));
   EXPECT_TRUE(IsPerformance(proto::Stage::descriptor()->FindFieldByName("prefetch")));
   EXPECT_TRUE(IsPerformance(proto::Prefetch::descriptor()->FindFieldByName("batches")));
   const uint64_t plain = Make(std::string(kSource) + kBatch).Fingerprint();
-  for (const std::string name : {"threads", "memory_budget_mib", "io_threads", "read_ahead_runs",
-                                 "run_us", "prefetch"}) {
-    const std::string block = name == "prefetch"
+  for (const std::string& name : PerformanceFields()) {
+    const std::string block = name == kPrefetchField
                                   ? "stage { prefetch { batches: 3 } }"
                                   : absl::StrCat("performance { ", name, ": 3 }");
     const Plan plan = Make(absl::StrCat(kSource, kBatch, block));
     EXPECT_EQ(plan.Fingerprint(), plain) << name;
     EXPECT_NE(PerformanceOf(plan), Performance()) << name;
     EXPECT_NE(plan.ToText(), Make(std::string(kSource) + kBatch).ToText()) << name;
-    if (name == "prefetch") continue;
+    if (name == kPrefetchField) continue;
     EXPECT_TRUE(IsPerformance(proto::Performance::descriptor()->FindFieldByName(name))) << name;
   }
 }
