@@ -65,6 +65,7 @@ int RunLine(int argc, char** argv, const Jobs& jobs) {
   AddRun(reading, jobs.serve_metrics);
   AddShow(reading);
   AddTop(reading);
+  AddTune(reading, jobs.explainer);
   AddAudit(reading);
   if (jobs.add != nullptr) jobs.add(top);
   return line.Run(argc, argv);

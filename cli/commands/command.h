@@ -23,6 +23,7 @@ void AddExplain(Command parent, const JobExplainer& jobs);
 void AddRun(Command parent, MetricsServing serve);
 void AddShow(Command parent);
 void AddTop(Command parent);
+void AddTune(Command parent, const JobExplainer& jobs);
 void AddAudit(Command parent);
 void AddBench(Command parent);
 void AddTrain(Command parent);

@@ -41,6 +41,7 @@ class UnreadableTest(unittest.TestCase):
             yield "run", plan
         yield "explain", path
         yield "show", path, "--out", self.folder / "page.html"
+        yield "tune", path
         yield "train", path
         for command in ("verify", "inspect", "cat", "index"):
             yield "records", command, path
