@@ -24,6 +24,7 @@ import rows_python  # noqa: E402
 import rows_readers  # noqa: E402
 import rows_scaling  # noqa: E402
 import rows_trainer  # noqa: E402
+import rows_tune  # noqa: E402
 import rows_verdict  # noqa: E402
 from machine import put_between, today  # noqa: E402
 from rows import ROOT, run_rows  # noqa: E402
@@ -42,8 +43,9 @@ def joined(*parts):
                                        for name, bar in part.BARS.items()})
 
 
-AREAS = {"augment": rows_augment, "collectives": rows_collectives, "pipeline": rows_pipeline,
-         "profile": rows_profile, "python": rows_python, "readers": rows_readers,
+AREAS = {"augment": rows_augment, "collectives": rows_collectives,
+         "pipeline": joined(rows_pipeline, rows_tune), "profile": rows_profile,
+         "python": rows_python, "readers": rows_readers,
          "trainer": joined(rows_trainer, rows_optimizer, rows_scaling), "verdict": rows_verdict}
 
 
