@@ -1,5 +1,6 @@
 #include "cli/limits.h"
 
+#include <execinfo.h>
 #include <pthread.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -37,6 +38,11 @@ void ShrinkStacks(uint64_t limit) {
 }  // namespace
 
 void IgnoreFileSizeSignal() { std::signal(SIGXFSZ, SIG_IGN); }
+
+void LoadUnwinder() {
+  void* frame = nullptr;
+  backtrace(&frame, 1);
+}
 
 void LimitData() {
   const std::optional<uint64_t> memory = ReadMemoryLimit();

@@ -75,6 +75,7 @@ int RunLine(int argc, char** argv, const Jobs& jobs) {
 
 int RunProgram(int argc, char** argv, const Jobs& jobs) {
   IgnoreFileSizeSignal();
+  LoadUnwinder();
   try {
     return AfterOutput(RunLine(argc, argv, jobs));
   } catch (...) {
