@@ -36,7 +36,7 @@ class RankView {
   // The measurements of the training pipeline, and the metrics of its context by name (those of the
   // evaluation's pipelines are among them).
   virtual pipeline::PipelineProfile profile() const = 0;
-  virtual std::map<std::string, int64_t> metrics() const = 0;
+  virtual std::map<std::string, double> metrics() const = 0;
 };
 
 }  // namespace millrace::trainer

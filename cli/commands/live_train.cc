@@ -26,10 +26,10 @@ StepFigures FiguresOf(const trainer::RankView& rank) {
 }
 
 RankSnapshot SnapshotOf(const trainer::RankView& rank) {
-  const std::map<std::string, int64_t> metrics = rank.metrics();
+  const std::map<std::string, double> metrics = rank.metrics();
   const auto metric = [&metrics](const char* name) {
     const auto found = metrics.find(name);
-    return found == metrics.end() ? 0 : found->second;
+    return found == metrics.end() ? int64_t{0} : static_cast<int64_t>(found->second);
   };
   RankSnapshot snapshot;
   snapshot.rank = rank.rank();

@@ -3,14 +3,14 @@
 #include <algorithm>
 
 #include "base/host.h"
+#include "base/metric_table.h"
 
 namespace millrace::cli {
 namespace {
 
 int64_t FetchedBytes(Context& context) {
-  const auto values = context.metrics().Snapshot();
-  const auto found = values.find("millrace_fetched_bytes_total");
-  return found == values.end() ? 0 : found->second;
+  const auto values = context.metrics().CountersOf(metric::kFetchedBytes);
+  return values.empty() ? 0 : values.begin()->second;
 }
 
 }  // namespace

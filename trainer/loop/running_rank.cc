@@ -26,7 +26,7 @@ pipeline::PipelineProfile RunningRank::profile() const {
   return pipeline_ != nullptr ? pipeline_->Profile() : profile_;
 }
 
-std::map<std::string, int64_t> RunningRank::metrics() const {
+std::map<std::string, double> RunningRank::metrics() const {
   const MutexLock lock(mu_);
   return context_ != nullptr ? context_->metrics().Snapshot() : metrics_;
 }
