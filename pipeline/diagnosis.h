@@ -138,7 +138,8 @@ struct Diagnosis {
   std::optional<size_t> change;  // the one with the most effect; nullopt: none has a notable one
 
   // Facts for the sentence and the screen.
-  int threads = 0;
+  int threads = 0;      // the most workers
+  int threads_now = 0;  // those that the pipeline has settled on at the end
   double cores = 0;
   double pipeline_cores = 0;  // processors' time that the workers had
   double other_cores = 0;     // that other processes had of these cores

@@ -78,6 +78,7 @@ Json WhatIfJson(const pipeline::WhatIf& what_if) {
 Json HostJson(const Diagnosis& diagnosis) {
   return {{"usable_cores", diagnosis.cores},
           {"threads", diagnosis.threads},
+          {"threads_settled_on", diagnosis.threads_now},
           {"pipeline_cores", diagnosis.pipeline_cores},
           {"other_cores", diagnosis.other_cores},
           {"stolen_cores", diagnosis.stolen_cores},

@@ -71,6 +71,7 @@ void FillHost(const PipelineProfile& profile, const HostUse& host, const Diagnos
               Diagnosis& diagnosis) {
   const double seconds = HostSeconds(profile, host);
   diagnosis.threads = std::max(1, profile.workers);
+  diagnosis.threads_now = std::clamp(profile.worker_goal, 1, diagnosis.threads);
   diagnosis.cores = std::clamp(Sane(options.cores), 1.0, 1e6);
   diagnosis.pipeline_cores =
       Ratio(Positive(profile.busy_ns) * ProcessorShare(profile), Positive(profile.elapsed_ns));

@@ -236,10 +236,16 @@ void FillFromPlan(const pipeline::Performance& said, Job& job) {
   job.set_memory_budget_mib(static_cast<uint32_t>(mib));
 }
 
+std::string CoreSplit::PipelineText() const {
+  if (pipeline_most == pipeline) return absl::StrCat(pipeline);
+  return absl::StrCat(pipeline, " to ", pipeline_most);
+}
+
 CoreSplit SplitCores(int usable, int local_ranks, int threads, int pipeline_threads) {
   CoreSplit split;
   split.usable = usable;
   split.per_rank = threads > 0 ? threads : std::max(1, usable / std::max(1, local_ranks));
+  split.pipeline_most = pipeline_threads > 0 ? pipeline_threads : split.per_rank;
   const bool reserve = split.per_rank >= 4;
   split.pipeline = pipeline_threads > 0 ? pipeline_threads : std::max(1, split.per_rank / 4);
   split.compute = reserve ? std::max(1, split.per_rank - split.pipeline) : split.per_rank;

@@ -26,7 +26,7 @@ std::string CoresOf(const Session& session) {
   const CoreSplit& cores = session.cores;
   std::string text = absl::StrCat(cores.usable, " usable (", session.cores_source, "), ",
                                   cores.per_rank, " per rank: ", cores.compute, " compute, ",
-                                  cores.pipeline, " pipeline at batch priority");
+                                  cores.PipelineText(), " pipeline at batch priority");
   if (session.least_cores != session.most_cores) {
     absl::StrAppend(&text, "; the ranks differ: ", session.least_cores, "..", session.most_cores,
                     " usable");

@@ -11,7 +11,7 @@ absl::StatusOr<std::shared_ptr<Context>> OpenContext(
     std::shared_ptr<Metrics> metrics) {
   ContextOptions options;
   options.metrics = std::move(metrics);
-  options.threads = cores.pipeline;
+  options.threads = cores.pipeline_most;
   options.io_threads = cores.io;
   options.batch_priority = true;
   options.memory_budget_bytes = int64_t{job.memory_budget_mib()} << 20;

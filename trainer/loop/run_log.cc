@@ -136,6 +136,10 @@ void RunLog::PrintTotal(const TrainOutcome& outcome, double exposed_fraction,
 void RunLog::PrintVerdict(const pipeline::Diagnosis& diagnosis) const {
   Print(absl::StrCat(communicator_.size() > 1 ? "verdict of rank 0: " : "verdict: ",
                      diagnosis.sentence));
+  if (diagnosis.threads > 1) {
+    Print(absl::StrCat("pipeline threads: settled on ", diagnosis.threads_now, " of at most ",
+                       diagnosis.threads));
+  }
 }
 
 void RunLog::PrintReduction(const TrainOutcome& outcome, double exposed_fraction) const {

@@ -81,7 +81,7 @@ absl::Status OpenTrainPipeline(const TrainOptions& options, int rank, int world,
   pipeline::OpenOptions open;
   open.rank = rank;
   open.world = world;
-  open.cpu_budget = session.cores.pipeline;
+  open.cpu_budget = session.cores.pipeline_most;
   open.resume_token = session.state.resume_token;
   open.resume_file = session.resumed_from;
   open.force_resume = options.force;

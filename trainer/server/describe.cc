@@ -50,7 +50,7 @@ std::vector<std::string> DescribeServers(const Session& session, const TrainOpti
       {"servers", absl::StrCat(cluster.servers(), " at ", places)},
       {"strategy", DescribeStrategy(job.strategy().parameter_server(), cluster.workers)},
       {"cores", absl::StrCat(cores.usable, " usable (", session.cores_source, "), ", cores.compute,
-                             " compute, ", cores.pipeline, " pipeline")},
+                             " compute, ", cores.PipelineText(), " pipeline")},
       {"processor", absl::StrCat(CpuModel(), ", ", WidestIsa())},
       {"backend", session.main().backend->Describe()},
       {"model", absl::StrFormat("%s, %d parameters, fingerprint %016x", session.job.model_path,
