@@ -246,10 +246,10 @@ CoreSplit SplitCores(int usable, int local_ranks, int threads, int pipeline_thre
   split.usable = usable;
   split.per_rank = threads > 0 ? threads : std::max(1, usable / std::max(1, local_ranks));
   split.pipeline_most = pipeline_threads > 0 ? pipeline_threads : split.per_rank;
-  const bool reserve = split.per_rank >= 4;
-  split.pipeline = pipeline_threads > 0 ? pipeline_threads : std::max(1, split.per_rank / 4);
-  split.compute = reserve ? std::max(1, split.per_rank - split.pipeline) : split.per_rank;
-  split.io = std::clamp(2 * split.pipeline, 4, 64);
+  const int spared = std::max(1, split.per_rank / 4);
+  split.pipeline = std::min(spared, split.pipeline_most);
+  split.compute = split.per_rank >= 4 ? split.per_rank - spared : split.per_rank;
+  split.io = std::clamp(2 * split.pipeline_most, 4, 64);
   return split;
 }
 

@@ -79,16 +79,18 @@ struct CoreSplit {
   int pipeline = 1;  // threads of SCHED_BATCH, which run when compute leaves a core idle
   // The most threads of the pipeline, which it takes while the training waits for it.
   int pipeline_most = 1;
-  int io = 4;        // threads, not cores: they wait for a device
+  int io = 4;  // threads, not cores: they wait for a device
 
-  // "1 to 4", or "2" if the number of the pipeline's threads is given.
+  // "1 to 4", or "1" if it may take no more.
   std::string PipelineText() const;
 };
 
-// A rank with four cores or more gives a quarter of them to the pipeline. With fewer, compute keeps
-// all, and the one pipeline thread runs in the gaps: as SCHED_BATCH it costs compute little, while
-// losing a core would cost it a third or half. Unless the job names a number, the pipeline takes as
-// many threads as it needs, up to one for each core of the rank: compute waits for data meanwhile.
+// A rank with four cores or more leaves a quarter of them to the pipeline. With fewer, compute
+// keeps all, and the pipeline's threads run in the gaps: as SCHED_BATCH they cost compute little,
+// while losing a core would cost it a third or half. The pipeline takes as many threads as it
+// needs, up to `pipeline_threads`, or to one for each core of the rank where that is 0: a training
+// that waits for data has idle cores. Threads of compute never depend on those of the pipeline,
+// since bits do on them.
 CoreSplit SplitCores(int usable, int local_ranks, int threads, int pipeline_threads);
 
 }  // namespace millrace::trainer

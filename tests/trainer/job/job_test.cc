@@ -177,10 +177,11 @@ TEST(JobTest, CoresAreSplitAmongRanksComputeAndPipeline) {
   EXPECT_EQ(split(16, 1, 0, 0), (std::vector<int>{16, 12, 4, 16}));
   EXPECT_EQ(split(16, 4, 0, 0), (std::vector<int>{4, 3, 1, 4}));
   EXPECT_EQ(split(1, 8, 0, 0), (std::vector<int>{1, 1, 1, 1}));
-  EXPECT_EQ(split(16, 1, 8, 6), (std::vector<int>{8, 2, 6, 6}));
-  EXPECT_EQ(split(16, 1, 4, 9), (std::vector<int>{4, 1, 9, 9}));
+  EXPECT_EQ(split(16, 1, 8, 6), (std::vector<int>{8, 6, 2, 6}));
+  EXPECT_EQ(split(16, 1, 4, 9), (std::vector<int>{4, 3, 1, 9}));
   EXPECT_EQ(SplitCores(16, 1, 0, 0).PipelineText(), "4 to 16");
   EXPECT_EQ(SplitCores(16, 1, 0, 4).PipelineText(), "4");
+  EXPECT_EQ(SplitCores(16, 1, 0, 2).PipelineText(), "2");
 }
 
 TEST(ReportTest, LinesReadAsDocumented) {
