@@ -64,7 +64,7 @@ struct OpProfile {
   int64_t sampled_runs = 0;
   int64_t sampled_rows = 0;
   int64_t sampled_ns = 0;
-  TimeHistogram row_ns;  // time for each row, one number per sampled run
+  TimeHistogram row_ns;      // time for each row, one number per sampled run
   int64_t weighed_rows = 0;  // rows whose bytes were counted
   int64_t bytes_in = 0;      // bytes of the fields that the op took away or changed, in these rows
   int64_t bytes_out = 0;     // bytes of the fields that it added or changed
@@ -81,17 +81,19 @@ struct FileReads {
 
 // Groups of reads: those that fetch the records of a run.
 struct ReadProfile {
-  int64_t groups = 0;        // groups that have ended
-  int64_t requests = 0;      // ranges of files in them
-  int64_t bytes = 0;         // bytes of these ranges
-  int64_t ns = 0;            // time of all groups, from submission to the last byte
-  int64_t in_flight = 0;     // groups under way now
-  int64_t any_ns = 0;        // time in which at least one group was under way
+  int64_t groups = 0;             // groups that have ended
+  int64_t requests = 0;           // ranges of files in them
+  int64_t bytes = 0;              // bytes of these ranges
+  int64_t ns = 0;                 // time of all groups, from submission to the last byte
+  int64_t in_flight = 0;          // groups under way now
+  int64_t any_ns = 0;             // time in which at least one group was under way
   int64_t best_window_bytes = 0;  // most bytes that came within 100 ms
   TimeHistogram group_ns;
+  // Files, since the stream began.
   std::vector<FileReads> slowest;  // files by their mean time, at most 16, the slowest first
   int64_t files = 0;               // files of which something was read
   int64_t median_file_ns = 0;      // the median of their mean times
+  int64_t files_ns = 0;            // time of all their groups
 };
 
 struct MemoryProfile {
@@ -110,13 +112,13 @@ struct PipelineProfile {
   int64_t rows = 0;        // their valid rows
 
   // Workers.
-  int workers = 0;             // the most that the pipeline may use
-  int worker_goal = 0;         // those that it uses now
-  int64_t goal_ns = 0;         // the goal, added up over time
-  int64_t busy_ns = 0;         // time of workers in items
+  int workers = 0;                               // the most that the pipeline may use
+  int worker_goal = 0;                           // those that it uses now
+  int64_t goal_ns = 0;                           // the goal, added up over time
+  int64_t busy_ns = 0;                           // time of workers in items
   std::array<ItemTimes, kNumItemKinds> items{};  // the same by kind
-  int64_t serial_ns = 0;       // time in which one worker had the order or the settler
-  int64_t work_ns = 0;         // time in ops on rows: of pass 2 the sum over `ops`
+  int64_t serial_ns = 0;  // time in which one worker had the order or the settler
+  int64_t work_ns = 0;    // time in ops on rows: of pass 2 the sum over `ops`
   // Some items were measured in both clocks: their time, and the processor time in it.
   int64_t clocked_ns = 0;
   int64_t clocked_cpu_ns = 0;
@@ -124,23 +126,26 @@ struct PipelineProfile {
   std::vector<OpProfile> ops;  // the source first, the ops in their order, the batch last
 
   // The consumer.
-  WaitTimes wait_ns{};       // by cause
-  int64_t waits = 0;         // calls that had to wait
-  TimeHistogram waits_ns;    // the length of each
+  WaitTimes wait_ns{};     // by cause
+  int64_t waits = 0;       // calls that had to wait
+  TimeHistogram waits_ns;  // the length of each
 
   // Batches made ahead.
-  int ring = 0;              // the most open batches
-  int ring_goal = 0;         // the most that it keeps open now
-  int64_t ready_ns = 0;      // the number of ready batches, added up over time
+  int ring = 0;          // the most open batches
+  int ring_goal = 0;     // the most that it keeps open now
+  int64_t ready_ns = 0;  // the number of ready batches, added up over time
 
   ReadProfile reads;
   MemoryProfile memory;
 
+  // The time at which the stream began.
+  int64_t begins_ns() const { return now_ns - elapsed_ns; }
   int64_t wait_total_ns() const;
 };
 
-// Returns the measurements between `earlier` and `later`, two profiles of one pipeline between
-// which the stream was not moved. Highest, slowest and best ones are those of `later`.
+// Returns the measurements between `earlier` and `later`, two profiles of one pipeline. If the
+// stream was moved between them, those since then. Highest, slowest and best ones are those of
+// `later`.
 PipelineProfile Between(const PipelineProfile& earlier, const PipelineProfile& later);
 
 }  // namespace millrace::pipeline

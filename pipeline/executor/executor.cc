@@ -146,11 +146,14 @@ PipelineProfile Executor::Profile() const {
                     .standing_bytes = budget_->standing_bytes(),
                     .held_bytes = budget_->held_bytes(),
                     .batch_bytes = static_cast<int64_t>(parts_.layout->slab_bytes)};
+  std::vector<FileTimes> files;
   {
     MutexLock lock(mu_);
     profile.ring_goal = state_.ring.length();
     state_.profiler.Fill(Now(), profile);
+    files = state_.profiler.reads().files();
   }
+  FillFiles(files, parts_.source->files(), profile.reads);
   for (OpProfile& op : profile.ops) NameRecord(op.slowest);
   return profile;
 }
@@ -366,9 +369,9 @@ void Executor::Execute(OpenItem& item) {
 
 void Executor::Execute(PlanItem& item) {
   if (!item.batch->closed) {
-    const int64_t begin_ns = Now();
+    const int64_t begin_ns = ProfileNow();
     planner_.FillIds(item);
-    const int64_t serial_ns = Now() - begin_ns;
+    const int64_t serial_ns = ProfileNow() - begin_ns;
     Locked lock(*this);
     state_.profiler.AddSerial(serial_ns);
     state_.queues.SetPlanning(false);
@@ -427,7 +430,7 @@ void Executor::Execute(FinishItem& item) {
 
 void Executor::Execute(ScanItem& item) {
   const ScanClaim& claim = item.claim;
-  const int64_t begin_ns = Now();
+  const int64_t begin_ns = ProfileNow();
   const std::vector<SampleId> ids = planner_.IdsOf(*item.order, claim);
   if (claim.discards) {
     ReleaseRecords(*parts_.growing, ids);  // positions of a lane that is done are passed over
@@ -446,7 +449,7 @@ void Executor::Execute(ScanItem& item) {
     Locked lock(*this);
     // One worker plans at a time, so blocks come onto the board in the order of claims.
     state_.pass_one.Append(claim, runs);
-    state_.profiler.AddSerial(Now() - begin_ns);
+    state_.profiler.AddSerial(ProfileNow() - begin_ns);
     state_.queues.SetPlanning(false);
     admitted = state_.queues.AdmitPlanned(runs);
     WakeWorkersLocked();
@@ -482,7 +485,7 @@ void Executor::Execute(ExamineItem& item) {
 // Tells the settler the findings at the heads of the lanes' queues, until there are none. Owns the
 // settler meanwhile.
 void Executor::Execute(SettleItem&) {
-  const int64_t begin_ns = Now();
+  const int64_t begin_ns = ProfileNow();
   while (true) {
     PassOne::Turn turn;
     uint64_t elements = 0;
@@ -492,7 +495,7 @@ void Executor::Execute(SettleItem&) {
       elements = state_.growth.elements();
       if (state_.stopped || turn.idle) {
         state_.pass_one.EndSettling();
-        state_.profiler.AddSerial(Now() - begin_ns);
+        state_.profiler.AddSerial(ProfileNow() - begin_ns);
         return CheckProgressLocked();
       }
     }
@@ -530,7 +533,7 @@ void Executor::Submit(Run* run) {
   if (reads.empty()) planner_.NoteRead(*run);
   // Made here, where no memory for it ends no more than the item.
   std::vector<absl::Status> unread(reads.size());
-  run->records.submitted_ns = Now();
+  run->records.submitted_ns = ProfileNow();
   {
     Locked lock(*this);
     if (reads.empty()) return state_.queues.of<Run>().PutReady(run);
@@ -555,7 +558,7 @@ void Executor::OnRead(Run* run, std::vector<absl::Status> status) {
   fetch_watch_.Read(run->records);
   planner_.NoteRead(*run);
   {
-    const int64_t now_ns = Now();
+    const int64_t now_ns = ProfileNow();
     Locked lock(*this);
     state_.profiler.reads().End(now_ns, run->records);
     if (!run->records.alone && NeedsSingleReads(run->records)) {
@@ -610,7 +613,7 @@ void Executor::FilledLocked(OpenBatch* batch) {
 
 void Executor::ReadyLocked(OpenBatch* batch) {
   state_.ring.PutReady(batch, ItemsAreShort(batch->data->layout->slab_bytes));
-  state_.profiler.SetReady(Now(), state_.ring.num_ready());
+  state_.profiler.SetReady(ProfileNow(), state_.ring.num_ready());
   AdaptLocked();
 }
 
@@ -703,7 +706,7 @@ void Executor::ObeyLocked(const Goals& goals) {
   counters_.threads.Add(threads - state_.demand.threads());
   counters_.ring.Add(batches - state_.ring.length());
   state_.demand.SetThreads(threads);
-  state_.profiler.SetGoal(Now(), threads);
+  state_.profiler.SetGoal(ProfileNow(), threads);
   state_.ring.SetLength(batches);
   WakeWorkersLocked();
 }

@@ -173,6 +173,8 @@ class Executor {
 
   // Adapting.
   int64_t Now() const;
+  // The time for the profile alone.
+  int64_t ProfileNow() const { return kProfiles ? Now() : 0; }
   void AdaptLocked() MILLRACE_REQUIRES(mu_);
   void ObeyLocked(const Goals& goals) MILLRACE_REQUIRES(mu_);
 

@@ -61,7 +61,9 @@ bool Executor::WaitLocked(std::chrono::nanoseconds limit) {
     counters_.waits.Add();
     const int64_t now_ns = Now();
     state_.ring.BeginWait(now_ns);
-    state_.profiler.waits().Begin(now_ns, choice_.CauseOfWait(state_));
+    if constexpr (kProfiles) {
+      state_.profiler.waits().Begin(now_ns, choice_.CauseOfWait(state_));
+    }
   }
   if (limit == kNoLimit) {
     batch_ready_.Wait(mu_);
@@ -145,7 +147,7 @@ absl::StatusOr<std::optional<Batch>> Executor::DeliverLocked() {
   data->held = true;
   budget_->Hold(data->reserved_bytes);
   counters_.batches.Add();
-  const int64_t now_ns = Now();
+  const int64_t now_ns = ProfileNow();
   state_.profiler.Delivered(now_ns, data->num_valid_rows);
   state_.profiler.SetReady(now_ns, state_.ring.num_ready());
   state_.ring.Delivered(std::move(batch), data->resume_token);

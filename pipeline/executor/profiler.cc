@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
 #include <utility>
 #include <variant>
+
+#include "pipeline/profile/split_work.h"
 
 namespace millrace::pipeline {
 namespace {
@@ -16,19 +19,6 @@ constexpr std::array kKinds = {ItemKind::kOpen,   ItemKind::kPlan,    ItemKind::
                                ItemKind::kSubmit, ItemKind::kProcess, ItemKind::kFinish,
                                ItemKind::kScan,   ItemKind::kExamine, ItemKind::kSettle};
 static_assert(kKinds.size() + 1 == std::variant_size_v<WorkItem>);
-
-int64_t MeanOf(const FileReads& file) { return file.ns / file.reads; }
-
-// Splits the time of all ops as the samples say; rounding makes the sum less than `work_ns`.
-void SplitWork(int64_t work_ns, std::vector<OpProfile>& ops) {
-  double sampled_ns = 0;
-  for (const OpProfile& op : ops) sampled_ns += static_cast<double>(op.sampled_ns);
-  if (sampled_ns == 0) return;
-  const double scale = static_cast<double>(work_ns) / sampled_ns;
-  for (OpProfile& op : ops) {
-    op.busy_ns = static_cast<int64_t>(static_cast<double>(op.sampled_ns) * scale);
-  }
-}
 
 }  // namespace
 
@@ -55,6 +45,7 @@ int64_t LevelTime::Sum(int64_t now_ns) const {
 // WaitWatch.
 
 void WaitWatch::Begin(int64_t now_ns, WaitCause cause) {
+  if constexpr (!kProfiles) return;
   waits_ = true;
   cause_ = cause;
   begins_ns_ = since_ns_ = traced_ns_ = now_ns;
@@ -71,6 +62,7 @@ void WaitWatch::Note(int64_t now_ns, WaitCause cause) {
 }
 
 void WaitWatch::End(int64_t now_ns) {
+  if constexpr (!kProfiles) return;
   Note(now_ns, cause_);
   if (trace_ != nullptr) trace_->AddWait(cause_, traced_ns_, since_ns_);
   waits_ = false;
@@ -94,15 +86,17 @@ void ReadTimes::Clear(int64_t now_ns) {
   window_ns_ = now_ns;
   window_bytes_ = 0;
   sums_ = {};
-  std::ranges::fill(files_, File());
+  std::ranges::fill(files_, FileTimes());
 }
 
 void ReadTimes::Begin(int64_t now_ns) {
+  if constexpr (!kProfiles) return;
   under_way_.Set(now_ns, under_way_.level() + 1);
   any_.Set(now_ns, 1);
 }
 
 void ReadTimes::End(int64_t now_ns, const RunRecords& records) {
+  if constexpr (!kProfiles) return;
   under_way_.Set(now_ns, under_way_.level() - 1);
   any_.Set(now_ns, under_way_.level() > 0 ? 1 : 0);
   const int64_t ns = std::max<int64_t>(0, now_ns - records.submitted_ns);
@@ -115,7 +109,7 @@ void ReadTimes::End(int64_t now_ns, const RunRecords& records) {
   const uint32_t shard = records.refs[static_cast<size_t>(records.spans.front().begin)].shard;
   if (trace_ != nullptr) trace_->AddRead(shard, records.bytes(), records.submitted_ns, now_ns);
   if (shard >= files_.size()) files_.resize(shard + 1);  // of a source that grows
-  File& file = files_[shard];
+  FileTimes& file = files_[shard];
   ++file.reads;
   file.ns += ns;
   file.max_ns = std::max(file.max_ns, ns);
@@ -130,30 +124,38 @@ void ReadTimes::CountWindow(int64_t now_ns, int64_t bytes) {
   sums_.best_window_bytes = std::max(sums_.best_window_bytes, window_bytes_);
 }
 
-void ReadTimes::Fill(int64_t now_ns, const readers::RecordSource& source,
-                     ReadProfile& profile) const {
+void ReadTimes::Fill(int64_t now_ns, ReadProfile& profile) const {
   profile = sums_;
+  profile.files_ns = sums_.ns;
   profile.in_flight = under_way_.level();
   profile.any_ns = any_.Sum(now_ns);
-  std::vector<FileReads> read;
-  for (size_t shard = 0; shard < files_.size(); ++shard) {
-    const File& file = files_[shard];
-    if (file.reads == 0) continue;
-    const std::string name = shard < source.files().size() ? source.files()[shard] : "";
-    read.push_back({name, file.reads, file.ns, file.max_ns});
+}
+
+void FillFiles(std::span<const FileTimes> files, std::span<const std::string> names,
+               ReadProfile& profile) {
+  std::vector<size_t> read;
+  for (size_t shard = 0; shard < files.size(); ++shard) {
+    if (files[shard].reads > 0) read.push_back(shard);
   }
   profile.files = static_cast<int64_t>(read.size());
   if (read.empty()) return;
-  std::ranges::sort(read, std::greater<>(), MeanOf);
-  profile.median_file_ns = MeanOf(read[read.size() / 2]);
-  read.resize(std::min(read.size(), kMostFiles));
-  profile.slowest = std::move(read);
+  const auto mean_of = [&](size_t shard) { return files[shard].ns / files[shard].reads; };
+  const auto middle = read.begin() + static_cast<ptrdiff_t>(read.size() / 2);
+  std::ranges::nth_element(read, middle, std::greater<>(), mean_of);
+  profile.median_file_ns = mean_of(*middle);
+  const auto shown = read.begin() + static_cast<ptrdiff_t>(std::min(read.size(), kMostFiles));
+  std::ranges::partial_sort(read, shown, std::greater<>(), mean_of);
+  for (const size_t shard : std::span(read.begin(), shown)) {
+    const FileTimes& file = files[shard];
+    profile.slowest.push_back(
+        {shard < names.size() ? names[shard] : "", file.reads, file.ns, file.max_ns});
+  }
 }
 
 // Profiler.
 
 Profiler::Profiler(const PhysicalPlan& plan, const readers::RecordSource& source, int threads)
-    : plan_(plan), source_(source), ops_(plan.ops.size() + 2), reads_(source.files().size()) {
+    : plan_(plan), ops_(plan.ops.size() + 2), reads_(source.files().size()) {
   goal_.Begin(0, threads);
 }
 
@@ -221,7 +223,7 @@ void Profiler::Fill(int64_t now_ns, PipelineProfile& profile) const {
   NameOps(profile.ops);
   SplitWork(work_.ns, profile.ops);
   waits_.Fill(now_ns, profile);
-  reads_.Fill(now_ns, source_, profile.reads);
+  reads_.Fill(now_ns, profile.reads);
 }
 
 void Profiler::NameOps(std::vector<OpProfile>& ops) const {

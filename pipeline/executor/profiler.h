@@ -5,6 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
+#include <string>
 #include <vector>
 
 #include "pipeline/executor/work_item.h"
@@ -69,6 +71,13 @@ class WaitWatch {
   TimeHistogram lengths_;
 };
 
+// The groups of reads that count for one file.
+struct FileTimes {
+  int64_t reads = 0;
+  int64_t ns = 0;
+  int64_t max_ns = 0;
+};
+
 // Groups of reads, in all and by file.
 class ReadTimes {
  public:
@@ -82,14 +91,12 @@ class ReadTimes {
   // A group that began at records.submitted_ns has ended. It counts for the file of its first read.
   void End(int64_t now_ns, const RunRecords& records);
   void Clear(int64_t now_ns);
-  void Fill(int64_t now_ns, const readers::RecordSource& source, ReadProfile& profile) const;
+  // Fills in all but the files.
+  void Fill(int64_t now_ns, ReadProfile& profile) const;
+  // The times of every file, by shard.
+  const std::vector<FileTimes>& files() const { return files_; }
 
  private:
-  struct File {
-    int64_t reads = 0;
-    int64_t ns = 0;
-    int64_t max_ns = 0;
-  };
   void CountWindow(int64_t now_ns, int64_t bytes);
 
   TraceBuffer* trace_ = nullptr;
@@ -98,8 +105,12 @@ class ReadTimes {
   int64_t window_ns_ = 0;  // the time at which the window under way began
   int64_t window_bytes_ = 0;
   ReadProfile sums_;
-  std::vector<File> files_;  // by shard
+  std::vector<FileTimes> files_;  // by shard
 };
+
+// Fills in the files of a profile; `names` are by shard. Not under the mutex: there may be many.
+void FillFiles(std::span<const FileTimes> files, std::span<const std::string> names,
+               ReadProfile& profile);
 
 // Thread-compatible; the executor's mutex guards it.
 class Profiler {
@@ -122,14 +133,18 @@ class Profiler {
   // it.
   void EndWork(const WorkTimes& work, RunSample& sample);
   void AddSerial(int64_t ns) { serial_ns_ += ns; }
-  void SetGoal(int64_t now_ns, int threads) { goal_.Set(now_ns, threads); }
+  void SetGoal(int64_t now_ns, int threads) {
+    if constexpr (kProfiles) goal_.Set(now_ns, threads);
+  }
 
   // Batches.
   void SetReady(int64_t now_ns, int batches) {
+    if constexpr (!kProfiles) return;
     ready_.Set(now_ns, batches);
     if (trace_ != nullptr) trace_->SetReady(batches, now_ns);
   }
   void Delivered(int64_t now_ns, int64_t rows) {
+    if constexpr (!kProfiles) return;
     ++batches_;
     rows_ += rows;
     if (trace_ != nullptr) trace_->AddBatch(batches_, now_ns);
@@ -143,7 +158,7 @@ class Profiler {
   // that was under way.
   std::unique_ptr<TraceBuffer> SetTrace(std::unique_ptr<TraceBuffer> trace);
 
-  // Fills in all but the limits of workers and the ring, and the memory.
+  // Fills in all but the limits of workers and the ring, the memory, and the files.
   void Fill(int64_t now_ns, PipelineProfile& profile) const;
 
  private:
@@ -152,7 +167,6 @@ class Profiler {
 
   // Constant after construction.
   const PhysicalPlan& plan_;
-  const readers::RecordSource& source_;
 
   int64_t begins_ns_ = 0;
   std::array<ItemTimes, kNumItemKinds> items_{};

@@ -119,9 +119,8 @@ absl::Status ExecutorPipeline::Begin(const std::string& token) {
 }
 
 absl::Status ExecutorPipeline::Start(StreamPlace place) {
-  const PipelineProfile last = executor_->Profile();
+  profile_metrics_.Update(executor_->Profile());
   MILLRACE_RETURN_IF_ERROR(executor_->Start(std::move(place)));
-  profile_metrics_.Restart(last);
   delivered_token_ = executor_->Save();
   return absl::OkStatus();
 }

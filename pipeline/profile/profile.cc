@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "pipeline/profile/split_work.h"
+
 namespace millrace::pipeline {
 namespace {
 
@@ -12,7 +14,6 @@ constexpr std::array<std::string_view, kNumItemKinds> kKinds = {
     "open", "plan", "submit", "process", "finish", "scan", "examine", "settle"};
 
 void Subtract(const OpProfile& earlier, OpProfile& op) {
-  op.busy_ns -= earlier.busy_ns;
   op.sampled_runs -= earlier.sampled_runs;
   op.sampled_rows -= earlier.sampled_rows;
   op.sampled_ns -= earlier.sampled_ns;
@@ -41,7 +42,17 @@ int64_t PipelineProfile::wait_total_ns() const {
   return std::reduce(wait_ns.begin(), wait_ns.end());
 }
 
+void SplitWork(int64_t work_ns, std::span<OpProfile> ops) {
+  double sampled_ns = 0;
+  for (const OpProfile& op : ops) sampled_ns += static_cast<double>(op.sampled_ns);
+  const double scale = sampled_ns > 0 ? static_cast<double>(work_ns) / sampled_ns : 0;
+  for (OpProfile& op : ops) {
+    op.busy_ns = static_cast<int64_t>(static_cast<double>(op.sampled_ns) * scale);
+  }
+}
+
 PipelineProfile Between(const PipelineProfile& earlier, const PipelineProfile& later) {
+  if (earlier.begins_ns() != later.begins_ns()) return later;
   PipelineProfile between = later;
   between.elapsed_ns -= earlier.elapsed_ns;
   between.batches -= earlier.batches;
@@ -59,6 +70,7 @@ PipelineProfile Between(const PipelineProfile& earlier, const PipelineProfile& l
   between.worked_rows -= earlier.worked_rows;
   const size_t ops = std::min(earlier.ops.size(), between.ops.size());
   for (size_t op = 0; op < ops; ++op) Subtract(earlier.ops[op], between.ops[op]);
+  SplitWork(between.work_ns, between.ops);
   for (size_t cause = 0; cause < kNumWaitCauses; ++cause) {
     between.wait_ns[cause] -= earlier.wait_ns[cause];
   }

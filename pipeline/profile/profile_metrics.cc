@@ -22,16 +22,10 @@ void Raise(int64_t now, int64_t& counted, Metrics& metrics, const CounterFamily&
 
 void ProfileMetrics::Update(const PipelineProfile& now) {
   const MutexLock lock(mu_);
-  UpdateLocked(now);
-}
-
-void ProfileMetrics::Restart(const PipelineProfile& last) {
-  const MutexLock lock(mu_);
-  UpdateLocked(last);
-  counted_ = {};
-}
-
-void ProfileMetrics::UpdateLocked(const PipelineProfile& now) {
+  if (now.begins_ns() < counted_.begins_ns()) return;
+  if (now.begins_ns() > counted_.begins_ns()) counted_ = {};
+  counted_.now_ns = now.now_ns;
+  counted_.elapsed_ns = now.elapsed_ns;
   for (size_t i = 0; i < kNumWaitCauses; ++i) {
     Raise(now.wait_ns[i], counted_.wait_ns[i], metrics_, metric::kWaitCauseSeconds,
           WaitCauseName(static_cast<WaitCause>(i)));

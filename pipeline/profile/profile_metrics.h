@@ -14,14 +14,11 @@ class ProfileMetrics {
   // `metrics` outlives it.
   explicit ProfileMetrics(Metrics& metrics) : metrics_(metrics) {}
 
-  // Adds what `now` has counted since the profile that was given last.
+  // Adds the counts of `now` since the profile that was given last. A stream that was moved since
+  // counts from 0; a profile from before it was moved, which comes late, adds nothing.
   void Update(const PipelineProfile& now) MILLRACE_EXCLUDES(mu_);
-  // The stream begins anew: the next profile counts from 0. `last`: the profile before.
-  void Restart(const PipelineProfile& last) MILLRACE_EXCLUDES(mu_);
 
  private:
-  void UpdateLocked(const PipelineProfile& now) MILLRACE_REQUIRES(mu_);
-
   Metrics& metrics_;
   Mutex mu_;
   PipelineProfile counted_ MILLRACE_GUARDED_BY(mu_);

@@ -26,7 +26,7 @@ pipeline::OpProfile Op(const std::string& summary, int64_t busy_ns) {
   pipeline::OpProfile op;
   op.stage = "stage";
   op.summary = summary;
-  op.busy_ns = busy_ns;
+  op.busy_ns = op.sampled_ns = busy_ns;
   return op;
 }
 
@@ -40,7 +40,7 @@ Snapshot RunOf(int64_t seconds) {
   snapshot.asked_samples_per_second = 3572;
   RankSnapshot rank;
   pipeline::PipelineProfile& profile = rank.profile;
-  profile.elapsed_ns = seconds * kSecond;
+  profile.now_ns = profile.elapsed_ns = seconds * kSecond;
   profile.rows = 2792 * seconds;
   profile.batches = 43 * seconds;
   profile.workers = 2;
@@ -51,6 +51,7 @@ Snapshot RunOf(int64_t seconds) {
       Op("tfrecord", 40'000'000 * seconds), Op("parse_example", 30'000'000 * seconds),
       Op("decode_image+random_resized_crop+flip+normalize: image -> image", 1850'000'000 * seconds),
       Op("batch", 3'000'000 * seconds)};
+  for (const pipeline::OpProfile& op : profile.ops) profile.work_ns += op.busy_ns;
   SetWait(profile, WaitCause::kWork, 209'000'000 * seconds);
   SetWait(profile, WaitCause::kReading, 6'000'000 * seconds);
   SetWait(profile, WaitCause::kRing, 3'000'000 * seconds);

@@ -79,7 +79,8 @@ class ReadTimesTest : public testing::Test {
   }
   ReadProfile Profile(int64_t now_ns) {
     ReadProfile profile;
-    reads_.Fill(now_ns, source_, profile);
+    reads_.Fill(now_ns, profile);
+    FillFiles(reads_.files(), source_.files(), profile);
     return profile;
   }
 
@@ -176,7 +177,9 @@ TEST(ProfileTest, TheDifferenceIsOfTheTimeBetween) {
   earlier.batches = 3;
   earlier.wait_ns[1] = 7;
   earlier.ops.resize(2);
-  earlier.ops[1].busy_ns = 20;
+  earlier.work_ns = 1000;
+  earlier.ops[0].sampled_ns = 50;
+  earlier.ops[1].sampled_ns = 50;
   earlier.ops[1].row_ns.Add(5);
   earlier.reads.bytes = 1000;
   PipelineProfile later = earlier;
@@ -185,7 +188,9 @@ TEST(ProfileTest, TheDifferenceIsOfTheTimeBetween) {
   later.batches = 10;
   later.wait_ns[1] = 9;
   later.wait_ns[2] = 4;
-  later.ops[1].busy_ns = 50;
+  later.work_ns = 1100;
+  later.ops[0].sampled_ns = 80;
+  later.ops[1].sampled_ns = 120;
   later.ops[1].row_ns.Add(80);
   later.reads.bytes = 1500;
   later.memory.held_bytes = 12;
@@ -194,10 +199,41 @@ TEST(ProfileTest, TheDifferenceIsOfTheTimeBetween) {
   EXPECT_EQ(between.elapsed_ns, 60);
   EXPECT_EQ(between.batches, 7);
   EXPECT_EQ(between.wait_total_ns(), 6);
-  EXPECT_EQ(between.ops[1].busy_ns, 30);
+  // Split as the samples of this time say: 30 and 70.
+  EXPECT_EQ(between.ops[0].busy_ns, 30);
+  EXPECT_EQ(between.ops[1].busy_ns, 70);
   EXPECT_EQ(between.ops[1].row_ns.count(), 1u);
   EXPECT_EQ(between.reads.bytes, 500);
   EXPECT_EQ(between.memory.held_bytes, 12);
+}
+
+TEST(ProfileTest, TheDifferenceToAStreamThatWasMovedIsThatOfTheNewOne) {
+  PipelineProfile earlier;
+  earlier.now_ns = 100;
+  earlier.elapsed_ns = 50;
+  earlier.batches = 30;
+  PipelineProfile later;
+  later.now_ns = 160;
+  later.elapsed_ns = 40;
+  later.batches = 4;
+  EXPECT_EQ(Between(earlier, later).batches, 4);
+  EXPECT_EQ(Between(earlier, later).elapsed_ns, 40);
+}
+
+TEST(ReadFilesTest, TheSlowestSixteenAreNamedAndTheMedianIsOfAll) {
+  std::vector<FileTimes> files(100);
+  std::vector<std::string> names;
+  for (size_t i = 0; i < files.size(); ++i) {
+    names.push_back(absl::StrCat("file-", i));
+    if (i % 2 == 0) files[i] = {2, static_cast<int64_t>(2 * i), 0};  // mean time: i
+  }
+  ReadProfile profile;
+  FillFiles(files, names, profile);
+  EXPECT_EQ(profile.files, 50);
+  EXPECT_EQ(profile.median_file_ns, 48);
+  ASSERT_EQ(profile.slowest.size(), 16u);
+  EXPECT_EQ(profile.slowest.front().file, "file-98");
+  EXPECT_EQ(profile.slowest.back().file, "file-68");
 }
 
 TEST(ProfileTest, NamesAreDistinct) {

@@ -47,8 +47,13 @@ TEST(ProfileMetricsTest, AStreamThatBeginsAnewIsAdded) {
   Metrics metrics;
   ProfileMetrics counted(metrics);
   counted.Update(ProfileOf(100, 2));
-  counted.Restart(ProfileOf(120, 3));
-  counted.Update(ProfileOf(30, 1));
+  const PipelineProfile last = ProfileOf(120, 3);
+  counted.Update(last);
+  PipelineProfile moved = ProfileOf(30, 1);
+  moved.now_ns = 1000;
+  moved.elapsed_ns = 10;
+  counted.Update(moved);
+  counted.Update(last);  // it comes late
   EXPECT_THAT(metrics.CountersOf(metric::kStageSeconds), ElementsAre(Pair("decode_image", 150)));
   EXPECT_THAT(metrics.CountersOf(metric::kReadGroups), ElementsAre(Pair("", 4)));
 }
