@@ -49,7 +49,9 @@ void FillSlowFile(const PipelineProfile& profile, Diagnosis& diagnosis) {
   const double mean = Ratio(Positive(file.ns), Positive(file.reads));
   const double median = Positive(reads.median_file_ns);
   const double extra = (mean - median) * Positive(file.reads);
-  if (mean < kSlowFile * median || extra < kSlowFilePart * Positive(reads.ns)) return;
+  if (mean < kSlowFile * median ||
+      extra < kSlowFilePart * Positive(std::max(reads.files_ns, reads.ns)))
+    return;
   diagnosis.slow_file = file;
   diagnosis.slow_file->max_ns = std::max(file.max_ns, file.ns / file.reads);
 }
@@ -61,7 +63,9 @@ void FillReads(const PipelineProfile& profile, const HostUse& host, const Diagno
   diagnosis.read_ms = 1e-6 * Ratio(Positive(reads.ns), Positive(reads.groups));
   diagnosis.latency =
       reads.requests > 0 && Ratio(Positive(reads.bytes), Positive(reads.requests)) < kSmallRead;
-  const double records = RecordBytes(profile);
+  // Of what pass 1 reads only a part is worked on.
+  const bool has_cut = profile.items[static_cast<size_t>(ItemKind::kExamine)].items > 0;
+  const double records = has_cut ? 0 : RecordBytes(profile);
   const double read = BytesRead(profile, host, options);
   if (records > 0 && read > 0) diagnosis.read_factor = Ratio(read, records);
   FillSlowFile(profile, diagnosis);

@@ -194,7 +194,7 @@ std::string NotBoundText(const Diagnosis& diagnosis) {
 
 std::string RateText(double rate) {
   if (rate >= 99.95) return WithCommas(std::llround(std::min(rate, 1e15)));
-  return absl::StrFormat(rate >= 9.995 ? "%.1f" : "%.2f", rate);
+  return rate >= 9.995 ? absl::StrFormat("%.1f", rate) : absl::StrFormat("%.2f", rate);
 }
 
 std::string AboutText(double rate) {

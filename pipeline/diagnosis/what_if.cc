@@ -104,7 +104,7 @@ void AddReading(const Diagnosis& diagnosis, Changes& changes) {
 void AddWithoutFile(const PipelineProfile& profile, const Diagnosis& diagnosis, Changes& changes) {
   if (!diagnosis.slow_file.has_value() || !changes.Counts(Limit::kReading)) return;
   const FileReads& file = *diagnosis.slow_file;
-  const auto all = Sane(static_cast<double>(profile.reads.ns));
+  const auto all = Sane(static_cast<double>(std::max(profile.reads.files_ns, profile.reads.ns)));
   const double extra =
       static_cast<double>(file.ns) -
       static_cast<double>(profile.reads.median_file_ns) * static_cast<double>(file.reads);
