@@ -18,10 +18,12 @@
 #include "cli/exit.h"
 #include "cli/flags/checks.h"
 #include "cli/tune/advice.h"
+#include "cli/tune/guided.h"
 #include "cli/tune/report.h"
 #include "cli/tune/search.h"
 #include "cli/tune/trials.h"
 #include "cli/wait/progress.h"
+#include "pipeline/diagnosis.h"
 #include "pipeline/edit_plan.h"
 #include "pipeline/performance.h"
 #include "pipeline/plan.h"
@@ -82,6 +84,15 @@ Settings StartOf(Settings settings, const Defaults& defaults, const TuneLimits& 
   return settings;
 }
 
+// The diagnosis of the settings, once for all the time that the search stays with them.
+const pipeline::Diagnosis& DiagnosisNow(const Settings& now, const PlanTrials& trials,
+                                        TuneReport& report) {
+  if (report.diagnosed.empty() || report.diagnosed.back().settings != now) {
+    report.diagnosed.push_back({now, trials.DiagnosisOf(now).value_or(pipeline::Diagnosis{})});
+  }
+  return report.diagnosed.back().diagnosis;
+}
+
 absl::StatusOr<TuneReport> Search(const Flags& flags, const Plan& plan) {
   TuneReport report;
   report.file = flags.file;
@@ -94,8 +105,9 @@ absl::StatusOr<TuneReport> Search(const Flags& flags, const Plan& plan) {
   PlanTrials trials(plan, turn);
   MILLRACE_ASSIGN_OR_RETURN(report.defaults, trials.FindDefaults(report.before));
   FillLimits(report.before, report.defaults, report.limits);
-  const auto candidates = [&report](const Settings& now, std::span<const Settings> without_gain) {
-    return CandidatesInOrder(now, report.defaults, report.limits, without_gain);
+  const auto candidates = [&](const Settings& now, std::span<const Settings> without_gain) {
+    return InGuidedOrder(CandidatesInOrder(now, report.defaults, report.limits, without_gain), now,
+                         report.defaults, DiagnosisNow(now, trials, report));
   };
   const TuneBench bench = {SecondsNow,
                            [&trials](const Settings& settings) { return trials.Turn(settings); }};

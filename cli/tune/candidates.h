@@ -6,8 +6,8 @@
 
 #include "cli/tune/setting.h"
 
-// The candidates that the search measures, and their order. A model of the pipeline can take the
-// place of the order here (Candidates in search.h).
+// The candidates that the search measures, and their order where no diagnosis gives another
+// (guided.h).
 //
 // Settings that only keep more work on its way (reads, batches, memory) are first raised together:
 // where that gains nothing none of them binds, and they are not tried one by one. So one comparison

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/status.h"
+#include "cli/tune/guided.h"
 
 namespace millrace::cli {
 namespace {
@@ -99,6 +100,12 @@ void PrintTried(const TriedChange& tried) {
                200 * tried.comparison.error, OutcomeText(tried.outcome));
 }
 
+// Prints the limit that the diagnosis named after as many kept changes.
+void PrintDiagnosis(const TuneReport& report, size_t kept, std::string_view when) {
+  if (kept >= report.diagnosed.size()) return;
+  absl::PrintF("  %s%s\n", when, GuidanceText(report.diagnosed[kept].diagnosis));
+}
+
 void PrintChanges(const TuneReport& report) {
   const std::vector<pipeline::PlanChange> changes = ChangesOf(report);
   if (changes.empty()) absl::PrintF("\nno change of the plan is worth it; its text stays\n");
@@ -115,6 +122,17 @@ void PrintChanges(const TuneReport& report) {
 nlohmann::ordered_json TurnsJson(const Turns& turns) {
   return {
       {"samples_per_second", turns.best()}, {"spread", turns.spread()}, {"turns", turns.size()}};
+}
+
+nlohmann::ordered_json DiagnosedJson(const pipeline::Diagnosis& diagnosis) {
+  nlohmann::ordered_json json = {{"binding", nlohmann::ordered_json::array()},
+                                 {"first", nlohmann::ordered_json::array()},
+                                 {"sentence", diagnosis.sentence}};
+  for (const pipeline::Limit limit : diagnosis.binding) {
+    json["binding"].push_back(pipeline::LimitName(limit));
+  }
+  for (const Setting setting : SettingsFirst(diagnosis)) json["first"].push_back(FieldOf(setting));
+  return json;
 }
 
 nlohmann::ordered_json TriedJson(const TriedChange& tried) {
@@ -156,7 +174,12 @@ void PrintTuneText(const TuneReport& report) {
   if (result.start.spread() > kCalm) {
     absl::PrintF("  turns without a change differ much: other programs use the machine\n");
   }
-  for (const TriedChange& tried : result.tried) PrintTried(tried);
+  PrintDiagnosis(report, 0, "");
+  size_t kept = 0;
+  for (const TriedChange& tried : result.tried) {
+    PrintTried(tried);
+    if (tried.outcome == Outcome::kKept) PrintDiagnosis(report, ++kept, "now ");
+  }
   absl::PrintF("%d changes tried in %.0f s; %s\n", result.tried.size(), report.seconds,
                EndText(result.end));
   if (report.limits.pace > 0 && result.end != End::kPace) {
@@ -176,6 +199,10 @@ void PrintTuneJson(const TuneReport& report) {
                                  {"end", EndText(report.result.end)},
                                  {"before", TurnsJson(report.result.start)},
                                  {"after", TurnsJson(report.result.best)}};
+  json["diagnosed"] = nlohmann::ordered_json::array();
+  for (const TuneReport::Diagnosed& one : report.diagnosed) {
+    json["diagnosed"].push_back(DiagnosedJson(one.diagnosis));
+  }
   json["changes"] = nlohmann::ordered_json::object();
   for (const pipeline::PlanChange& change : ChangesOf(report)) {
     json["changes"][change.field] = change.value;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "cli/tune/search.h"
+#include "pipeline/diagnosis.h"
 #include "pipeline/edit_plan.h"
 
 // The report of `millrace tune` on its search.
@@ -13,12 +14,19 @@
 namespace millrace::cli {
 
 struct TuneReport {
+  // Settings that the search went through, each with the diagnosis of its first turns.
+  struct Diagnosed {
+    Settings settings;
+    pipeline::Diagnosis diagnosis;
+  };
+
   std::string file;
   std::string out;  // the file that was written; empty: none
   Settings before;  // as the plan says
   Defaults defaults;
   TuneLimits limits;
   TuneResult result;
+  std::vector<Diagnosed> diagnosed;  // the settings of the beginning, and those after each change
   double seconds = 0;
   std::vector<std::string> advice;
   // Variables of the command line that stand for a number that was changed: their values now.

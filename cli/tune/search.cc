@@ -89,13 +89,19 @@ class Search {
            });
   }
 
+  std::optional<Candidate> Next(const Candidates& candidates) const {
+    for (const std::vector<Candidate>& group : candidates(result_.settings, without_gain_)) {
+      if (std::optional<Candidate> next = NextOf(group)) return next;
+    }
+    return std::nullopt;
+  }
+
   // The candidate to try next: one that was not tried, else one whose outcome is not clear; first
   // those that go on.
-  std::optional<Candidate> Next(const Candidates& candidates) const {
-    const std::vector<Candidate> all = candidates(result_.settings, without_gain_);
+  std::optional<Candidate> NextOf(const std::vector<Candidate>& group) const {
     for (int tries = 0; tries < kMostTries; ++tries) {
       std::vector<Candidate> left;
-      std::ranges::copy_if(all, std::back_inserter(left), [&](const Candidate& one) {
+      std::ranges::copy_if(group, std::back_inserter(left), [&](const Candidate& one) {
         return IsWanted(one) && TriesOf(With(result_.settings, one)) == tries;
       });
       if (left.empty()) continue;

@@ -17,8 +17,8 @@
 // A change is kept if it gains at least 3 % and more than the noise, over at least two such rounds.
 // Fewer threads, and less of what the search itself has raised, are kept if they are as fast, with
 // at most 1 % lost in all. After each change the candidates are made anew, and those that go on in
-// the same direction come first. The search ends when every candidate was tried beside the
-// settings, those of an unclear outcome up to three times, or with the time.
+// the same direction come first of their group. The search ends when every candidate was tried
+// beside the settings, those of an unclear outcome up to three times, or with the time.
 
 namespace millrace::cli {
 
@@ -55,9 +55,13 @@ struct TuneResult {
   End end = End::kTriedAll;
 };
 
-// Returns the candidates beside these settings: CandidatesInOrder, or a model of the pipeline.
-using Candidates = std::function<std::vector<Candidate>(const Settings& now,
-                                                        std::span<const Settings> without_gain)>;
+// Candidates by their promise: a group is tried once nothing is left of those before it.
+using CandidateGroups = std::vector<std::vector<Candidate>>;
+
+// Returns the candidates beside these settings: CandidatesInOrder, as a model of the pipeline sorts
+// them.
+using Candidates =
+    std::function<CandidateGroups(const Settings& now, std::span<const Settings> without_gain)>;
 
 // Searches from `start`, which is inside the limits. `seen` is called after each turn with the
 // seconds since the beginning; may be empty.

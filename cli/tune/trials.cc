@@ -47,10 +47,10 @@ absl::Status PlanTrials::Begin(const Settings& settings) {
 absl::Status PlanTrials::Open(const Settings& settings) {
   if (settings_ == settings) return absl::OkStatus();
   settings_.reset();
+  stretch_.reset();
   pipeline_.reset();
   MILLRACE_RETURN_IF_ERROR(Begin(settings));
   settings_ = settings;
-  is_warm_ = false;
   return absl::OkStatus();
 }
 
@@ -66,7 +66,9 @@ absl::StatusOr<Defaults> PlanTrials::FindDefaults(const Settings& own) {
 absl::Status PlanTrials::Restart() {
   if (!had_batch_) return absl::NotFoundError("the plan gives no batch");
   had_batch_ = false;
-  return pipeline_->Restore(start_token_);
+  MILLRACE_RETURN_IF_ERROR(pipeline_->Restore(start_token_));
+  if (stretch_.has_value()) stretch_->Begin();
+  return absl::OkStatus();
 }
 
 absl::Status PlanTrials::Take(Count& count) {
@@ -89,14 +91,34 @@ absl::StatusOr<PlanTrials::Count> PlanTrials::RunFor(double seconds, int64_t bat
   }
 }
 
+// A stretch that has just begun, with the stream, tells nothing.
+void PlanTrials::Diagnose(const Settings& settings) {
+  pipeline::DiagnosisOptions options = DiagnosisOptionsOf(plan_, *pipeline_);
+  options.settings = {"threads: $0", "memory_budget_mib: $0", "prefetch { batches: $0 }"};
+  pipeline::Diagnosis diagnosis = stretch_->Diagnose(options);
+  if (diagnosis.binding.empty()) return;
+  std::erase_if(diagnoses_, [&](const auto& one) { return one.first == settings; });
+  diagnoses_.emplace_back(settings, std::move(diagnosis));
+}
+
+std::optional<pipeline::Diagnosis> PlanTrials::DiagnosisOf(const Settings& settings) const {
+  for (const auto& [of, diagnosis] : diagnoses_) {
+    if (of == settings) return diagnosis;
+  }
+  return std::nullopt;
+}
+
 absl::StatusOr<double> PlanTrials::Turn(const Settings& settings) {
   MILLRACE_RETURN_IF_ERROR(Open(settings));
-  if (!is_warm_) MILLRACE_RETURN_IF_ERROR(RunFor(kWarmUp * turn_seconds_, 1).status());
-  is_warm_ = true;
+  if (!stretch_.has_value()) {
+    MILLRACE_RETURN_IF_ERROR(RunFor(kWarmUp * turn_seconds_, 1).status());
+    stretch_.emplace(*pipeline_, *context_);
+  }
   const double begin = SecondsNow();
   MILLRACE_ASSIGN_OR_RETURN(const Count count, RunFor(turn_seconds_, kLeastBatches));
   const double seconds = SecondsNow() - begin;
   token_ = pipeline_->Save();
+  Diagnose(settings);
   return static_cast<double>(count.samples) / std::max(seconds, 1e-9);
 }
 

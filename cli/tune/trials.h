@@ -6,11 +6,14 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "base/context.h"
+#include "cli/diagnose/stretch.h"
 #include "cli/tune/setting.h"
+#include "pipeline/diagnosis.h"
 #include "pipeline/pipeline.h"
 #include "pipeline/plan.h"
 
@@ -32,6 +35,10 @@ class PlanTrials {
   //   errors  those of Open and of the stream; NOT_FOUND: the stream has no batch
   absl::StatusOr<double> Turn(const Settings& settings);
 
+  // Returns the diagnosis of the last turns under these settings, as long as one pipeline took them
+  // without a new start of the stream; nullopt: there was no such turn.
+  std::optional<pipeline::Diagnosis> DiagnosisOf(const Settings& settings) const;
+
   // Returns the defaults that the plan, which says `own`, has on this machine. Opens it.
   absl::StatusOr<Defaults> FindDefaults(const Settings& own);
 
@@ -44,15 +51,17 @@ class PlanTrials {
   absl::Status Take(Count& count);
   absl::Status Restart();
   absl::StatusOr<Count> RunFor(double seconds, int64_t batches);
+  void Diagnose(const Settings& settings);
 
   const pipeline::Plan plan_;
   const double turn_seconds_;
   std::optional<Settings> settings_;  // those of pipeline_
   std::shared_ptr<Context> context_;
   std::unique_ptr<pipeline::Pipeline> pipeline_;
+  std::optional<Stretch> stretch_;  // of the turns of pipeline_; nullopt: it has not run
+  std::vector<std::pair<Settings, pipeline::Diagnosis>> diagnoses_;
   std::string token_;        // where the stream goes on; empty: at its start
   std::string start_token_;  // of the start of the stream
-  bool is_warm_ = false;     // true if pipeline_ has run
   bool had_batch_ = false;   // true if the stream has given a batch since its start
 };
 

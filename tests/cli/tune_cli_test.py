@@ -42,6 +42,7 @@ class TuneTest(unittest.TestCase):
         report = json.loads(self.tune(self.plan, *FAST, "-o", out, "--json").stdout)
         self.assertEqual(report["out"], str(out))
         self.assertGreater(report["before"]["samples_per_second"], 0)
+        self.assertEqual(set(report["diagnosed"][0]), {"binding", "first", "sentence"})
         self.assertEqual(self.digest(out), self.digest(self.plan))
         text = out.read_text()
         self.assertTrue(text.startswith(PLAN[:PLAN.index("performance")]), text)
@@ -61,6 +62,7 @@ class TuneTest(unittest.TestCase):
 
     def test_without_a_file_to_write_the_changes_are_printed(self):
         done = self.tune(self.plan, *FAST, "--max-threads", "1")
+        self.assertRegex(done.stdout, "bound by|too little was delivered")
         self.assertIn("changes tried in", done.stdout)
         self.assertNotIn("wrote", done.stdout)
         self.assertEqual([path.name for path in self.folder.iterdir()], ["plan.pbtxt"])

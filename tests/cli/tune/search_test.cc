@@ -35,7 +35,7 @@ struct Surface {
       return rate(settings) / (1 + slow);
     };
     const auto candidates = [&](const Settings& settings, std::span<const Settings> without_gain) {
-      return CandidatesInOrder(settings, kMachine, limits, without_gain);
+      return CandidateGroups{CandidatesInOrder(settings, kMachine, limits, without_gain)};
     };
     const TuneBench bench = {[&] { return now; }, measured};
     double last = 0;
@@ -186,7 +186,7 @@ TEST(TuneSearchTest, TheTimeIsKept) {
 TEST(TuneSearchTest, SettingsThatDoNotRunAreLeft) {
   const TuneLimits limits = {.max_threads = 4, .max_memory_mib = 2048, .seconds = 1e6};
   const auto candidates = [&](const Settings& now, std::span<const Settings> without_gain) {
-    return CandidatesInOrder(now, kMachine, limits, without_gain);
+    return CandidateGroups{CandidatesInOrder(now, kMachine, limits, without_gain)};
   };
   double now = 0;
   const TuneBench bench = {[&] { return now++; },
