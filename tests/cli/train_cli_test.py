@@ -282,6 +282,23 @@ class TrainTest(unittest.TestCase):
         for expected in ("data wait", "img/s", "input-bound", "learning rate", "cores"):
             self.assertIn(expected, output)
 
+    def test_the_plan_says_the_performance_unless_the_job_does_and_weights_stay(self):
+        whole = self.whole(1)
+        job, checkpoints = self.job("performance")
+        plan = self.folder / "performance-plan.pbtxt"
+        plan.write_text((EXAMPLES / "train.pbtxt").read_text() +
+                        "performance { threads: 3 io_threads: 7 memory_budget_mib: 96 }")
+        text = job.read_text().replace(f"{EXAMPLES}/train.pbtxt", str(plan))
+        job.write_text(text)
+        output = self.train(job)
+        for said in (r"cores .* 3 pipeline", r"I/O +7 threads", r"memory budget +96 MiB"):
+            self.assertRegex(output, said)
+        self.assertEqual(self.newest(checkpoints).read_bytes(), whole)
+        job.write_text(text + "pipeline_threads: 2 memory_budget_mib: 128")
+        output = self.train(job, "--resume")
+        self.assertRegex(output, r"cores .* 2 pipeline")
+        self.assertRegex(output, r"memory budget +128 MiB")
+
     def test_eight_oversubscribed_ranks_finish_and_count_the_split_once(self):
         # S-TRAIN-3.
         job, _ = self.job("eight", epochs=1)
