@@ -72,8 +72,20 @@ bool IsPredicted(const Diagnosis& diagnosis, Setting setting) {
   return GainOf(diagnosis, setting).value_or(0) >= kWorthwhile;
 }
 
+// The most that longer runs can gain: all of the executor's own work. nullopt: it is not the work
+// of the workers that binds, or not alone, so that the length of runs may matter in other ways.
+std::optional<double> MostOfLongerRuns(const Diagnosis& diagnosis) {
+  if (diagnosis.binding != std::vector{Limit::kWorkers}) return std::nullopt;
+  double own = 0;
+  for (const pipeline::WorkPart& part : diagnosis.parts) {
+    if (!part.is_op) own += part.share;
+  }
+  return own / std::max(0.01, 1 - own);
+}
+
 // More open batches may help a consumer to which no wait for them is seen.
 bool MayHelp(const Diagnosis& diagnosis, Setting setting) {
+  if (setting == Setting::kRun) return MostOfLongerRuns(diagnosis).value_or(1) >= kWorthwhile;
   if (setting != Setting::kThreads && setting != Setting::kMemory) return true;
   return GainOf(diagnosis, setting).value_or(1) >= kWorthwhile;
 }
@@ -108,13 +120,17 @@ class Ranks {
   }
 
   bool IsFirst(const Change& change) const {
-    return Has(first_, change.setting) && (IsLarger(change) || change.setting == Setting::kRun);
+    return Has(first_, change.setting) && (IsLarger(change) || RunsMayBeShorter(change));
+  }
+
+  bool RunsMayBeShorter(const Change& change) const {
+    return change.setting == Setting::kRun && !MostOfLongerRuns(diagnosis_).has_value();
   }
 
   // More of what does not bind gains nothing. Less of it may be as fast, but not fewer threads that
   // are all at work.
   bool GainsNothing(const Change& change) const {
-    if (change.setting == Setting::kRun) return false;
+    if (change.setting == Setting::kRun) return !RunsMayBeShorter(change);
     if (IsLarger(change)) return true;
     return change.setting == Setting::kThreads && !diagnosis_.binding.empty() &&
            diagnosis_.binding[0] == Limit::kWorkers;

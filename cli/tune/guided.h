@@ -16,12 +16,13 @@
 namespace millrace::cli {
 
 // The settings that move what binds, in the order in which they are tried. A setting of which the
-// model predicts a gain below kWorthwhile is not among them.
+// model predicts a gain below kWorthwhile is not among them, nor longer runs if the executor's own
+// work takes less than they would have to save.
 std::vector<Setting> SettingsFirst(const pipeline::Diagnosis& diagnosis);
 
 // Sorts candidates beside `now`, of which `diagnosis` is. The first group has the larger values of
-// SettingsFirst, then what the model cannot tell (lengths of runs, less of something); the second
-// group has what it predicts no gain of. Candidates of the same rank keep their order.
+// SettingsFirst, then what the model cannot tell (as less of something); the second group has what
+// it predicts no gain of. Candidates of the same rank keep their order.
 CandidateGroups InGuidedOrder(const std::vector<Candidate>& candidates, const Settings& now,
                               const Defaults& defaults, const pipeline::Diagnosis& diagnosis);
 

@@ -14,6 +14,7 @@ namespace {
 using pipeline::Diagnosis;
 using pipeline::Limit;
 using pipeline::WhatIf;
+using ::testing::AllOf;
 using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
@@ -44,9 +45,15 @@ Diagnosis BoundBy(std::vector<Limit> binding, const std::vector<Prediction>& pre
   return diagnosis;
 }
 
-Diagnosis BoundByWorkers() {
-  return BoundBy({Limit::kWorkers},
-                 {{WhatIf::Kind::kThreads, 0.4}, {WhatIf::Kind::kThreads, 0.84}});
+// `own`: the part of the work that is the executor's own.
+Diagnosis BoundByWorkers(double own = 0.1) {
+  Diagnosis diagnosis =
+      BoundBy({Limit::kWorkers}, {{WhatIf::Kind::kThreads, 0.4}, {WhatIf::Kind::kThreads, 0.84}});
+  diagnosis.parts.resize(2);
+  diagnosis.parts[0].is_op = true;
+  diagnosis.parts[0].share = 1 - own;
+  diagnosis.parts[1].share = own;
+  return diagnosis;
 }
 
 CandidateGroups Groups(const Diagnosis& diagnosis, const Settings& now = kNow) {
@@ -81,9 +88,18 @@ TEST(GuidedTest, EachLimitHasItsSettings) {
 
 TEST(GuidedTest, ThreadsComeFirstOnlyWhileThereAreCores) {
   const Diagnosis no_cores = BoundBy({Limit::kWorkers}, {{WhatIf::Kind::kMoreCores, 0.5}});
-  EXPECT_THAT(SettingsFirst(no_cores), ElementsAre(Setting::kRun));
+  EXPECT_THAT(SettingsFirst(no_cores), IsEmpty());
   const Diagnosis others_have_them = BoundBy({Limit::kWorkers}, {{WhatIf::Kind::kThreads, 0.02}});
-  EXPECT_THAT(SettingsFirst(others_have_them), ElementsAre(Setting::kRun));
+  EXPECT_THAT(SettingsFirst(others_have_them), IsEmpty());
+}
+
+TEST(GuidedTest, LongerRunsComeFirstOnlyIfTheExecutorTakesWhatTheyMaySave) {
+  EXPECT_THAT(SettingsFirst(BoundByWorkers(0.01)), ElementsAre(Setting::kThreads));
+  const Candidate longer = {{Setting::kRun, 200}};
+  const Candidate shorter = {{Setting::kRun, 25}};
+  EXPECT_THAT(Groups(BoundByWorkers(0.01))[1], AllOf(Contains(longer), Contains(shorter)));
+  EXPECT_THAT(Groups(BoundByWorkers(0.1))[0], AllOf(Contains(longer), Not(Contains(shorter))));
+  EXPECT_THAT(Groups(BoundBy({Limit::kSerial}))[0], AllOf(Contains(longer), Contains(shorter)));
 }
 
 TEST(GuidedTest, MemoryComesFirstOnlyIfItIsPredictedToHelp) {
@@ -134,8 +150,8 @@ TEST(GuidedTest, WhatIsPredictedToGainNothingIsInTheLastGroup) {
   for (const Candidate& candidate : groups[1]) {
     for (const Change& change : candidate) {
       const bool is_larger = change.value > InEffect(kNow, change.setting, kEightCores);
-      EXPECT_EQ(is_larger, change.setting != Setting::kThreads) << FieldOf(change.setting);
-      EXPECT_NE(change.setting, Setting::kRun);
+      const bool is_work = change.setting == Setting::kThreads || change.setting == Setting::kRun;
+      EXPECT_NE(is_larger, is_work) << FieldOf(change.setting);
     }
   }
   EXPECT_THAT(groups[1], Not(IsEmpty()));
@@ -154,6 +170,8 @@ TEST(GuidedTest, WithoutADiagnosisTheOrderStays) {
 TEST(GuidedTest, OneLineSaysWhatBindsAndWhatComesFirst) {
   EXPECT_EQ(GuidanceText(BoundByWorkers()),
             "bound by worker CPU: threads (about +84 %), run_us first");
+  EXPECT_EQ(GuidanceText(BoundBy({Limit::kWorkers})),
+            "bound by worker CPU, which no setting lifts");
   EXPECT_EQ(GuidanceText(BoundBy({Limit::kReading, Limit::kRing})),
             "bound by reading and ring: io_threads, read_ahead_runs, prefetch first");
   EXPECT_EQ(GuidanceText(BoundBy({Limit::kSource})), "bound by source, which no setting lifts");
