@@ -151,7 +151,8 @@ absl::Status WriteFile(const Flags& flags, const std::string& text) {
 }
 
 absl::Status CheckFree(const Flags& flags) {
-  if (flags.out.empty() || flags.overwrite || !std::filesystem::exists(flags.out)) {
+  std::error_code error;
+  if (flags.out.empty() || flags.overwrite || !std::filesystem::exists(flags.out, error)) {
     return absl::OkStatus();
   }
   return absl::AlreadyExistsError(absl::StrCat(flags.out, ": exists; --overwrite replaces it"));
@@ -172,6 +173,10 @@ absl::StatusOr<TuneReport> TuneFile(const Flags& flags, const pipeline::Variable
   MILLRACE_ASSIGN_OR_RETURN(const std::string text,
                             readers::ReadWholeFile(flags.file, pipeline::kMaxTextProtoBytes));
   MILLRACE_ASSIGN_OR_RETURN(const Plan plan, Plan::FromFile(flags.file, variables));
+  if (!flags.out.empty()) {  // not after a minute's search
+    MILLRACE_RETURN_IF_ERROR(CheckIsSame(flags, plan, {text, variables}));
+    MILLRACE_RETURN_IF_ERROR(AtomicFile::Create(flags.out).status());
+  }
   MILLRACE_ASSIGN_OR_RETURN(TuneReport report, Search(flags, plan));
   const std::string title =
       absl::StrCat("by millrace tune, on ", report.defaults.threads, " cores");

@@ -159,7 +159,10 @@ std::vector<pipeline::PlanChange> ChangesOf(const TuneReport& report) {
   std::vector<pipeline::PlanChange> changes;
   for (const Setting setting : kSettings) {
     const int value = ValueOf(report.result.settings, setting);
-    if (value == 0 || value == InEffect(report.before, setting, report.defaults)) continue;
+    // Some defaults follow other settings, so the value that was there before may not be any more.
+    Settings unwritten = report.result.settings;
+    ValueOf(unwritten, setting) = ValueOf(report.before, setting);
+    if (value == 0 || value == InEffect(unwritten, setting, report.defaults)) continue;
     changes.push_back(
         {std::string(FieldOf(setting)), static_cast<uint64_t>(value), CommentOf(report, setting)});
   }

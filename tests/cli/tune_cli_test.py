@@ -77,6 +77,8 @@ class TuneTest(unittest.TestCase):
         done = self.tune(self.plan, *FAST, "-o", out, code=1)
         self.assertIn("exists; --overwrite replaces it", done.stderr)
         self.assertEqual(out.read_text(), "mine")
+        done = self.tune(self.plan, *FAST, "-o", self.folder / "none" / "p.pbtxt", code=1)
+        self.assertIn("none", done.stderr)
         self.tune(self.plan, *FAST, "-o", out, "--overwrite")
         self.assertIn("# My plan.", out.read_text())
 
