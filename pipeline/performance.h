@@ -8,8 +8,8 @@
 #include "pipeline/plan.h"
 
 // The speed and the memory of a plan: its block `performance` and its prefetch. None of it changes
-// a result, and none is part of the plan's fingerprint. Options of the program come before the
-// plan, and the plan before the defaults.
+// a result, and none is part of the plan's fingerprint. Options that open the plan come before it,
+// and it before the defaults; a context of the program's own is as the program made it.
 
 namespace millrace::pipeline {
 

@@ -46,8 +46,8 @@ FLOAT64 = DataType.FLOAT64
 
 
 class Performance(Message):
-    """The speed and the memory of a plan, which change no result. Options of the program that opens
-    the plan come before these.
+    """The speed and the memory of a plan, which change no result. The options that open the plan
+    come before these; the number of threads of a context does not.
 
     Args:
       threads: The most workers at a time, and the threads of a context that is made for the plan.
