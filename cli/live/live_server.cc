@@ -113,8 +113,8 @@ void LiveServer::Accept() {
     return;
   }
   if (!IsOwn(client.socket.get())) return;
-  client.text = source_();
-  if (!Send(client)) return;
+  const absl::Status made = Caught([&] { client.text = source_(); });
+  if (!made.ok() || !Send(client)) return;
   if (clients_.size() == kMostClients) clients_.erase(clients_.begin());
   clients_.push_back(std::move(client));
 }

@@ -13,6 +13,7 @@
 #include <cstring>
 #include <filesystem>
 #include <memory>
+#include <new>
 #include <string>
 #include <vector>
 
@@ -58,6 +59,16 @@ TEST_F(LiveTest, AnswersEachConnectionWithANewText) {
   const auto server = Start([&asked] { return "text " + std::to_string(++asked); });
   EXPECT_EQ(*AskText(path()), "text 1");
   EXPECT_EQ(*AskText(path()), "text 2");
+}
+
+TEST_F(LiveTest, AClientIsDroppedWhoseTextCannotBeMade) {
+  int asked = 0;
+  const auto server = Start([&asked]() -> std::string {
+    if (++asked == 1) throw std::bad_alloc();
+    return "text";
+  });
+  EXPECT_EQ(AskText(path()).value_or(""), "");
+  EXPECT_EQ(*AskText(path()), "text");
 }
 
 TEST_F(LiveTest, MakesNothingBeforeSomebodyAsks) {
