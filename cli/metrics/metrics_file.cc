@@ -12,6 +12,7 @@
 #include "base/caught.h"
 #include "base/status.h"
 #include "cli/exit.h"
+#include "cli/live/without_signals.h"
 
 namespace millrace::cli {
 namespace {
@@ -44,9 +45,14 @@ absl::StatusOr<std::unique_ptr<MetricsFile>> MetricsFile::Open(const MetricsFile
   UniqueFd fd(::open(options.path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666));
   if (!fd.valid()) return ErrnoStatus(errno, "open", options.path);
   std::unique_ptr<MetricsFile> file(new MetricsFile(options, std::move(metrics), std::move(fd)));
-  MILLRACE_RETURN_IF_ERROR(
-      Caught([&file] { file->thread_ = std::thread(&MetricsFile::Run, file.get()); }));
+  MILLRACE_RETURN_IF_ERROR(Caught([&file] { file->StartThread(); }));
   return file;
+}
+
+// Without SIGPIPE above all: a pipe whose reader has ended is an error of write.
+void MetricsFile::StartThread() {
+  const WithoutSignals without;
+  thread_ = std::thread(&MetricsFile::Run, this);
 }
 
 MetricsFile::~MetricsFile() {
@@ -79,7 +85,10 @@ void MetricsFile::Run() {
 
 absl::Status MetricsFile::WriteLine() {
   const std::string line = LineOf(*metrics_, options_.rank);
-  const ssize_t bytes = ::write(fd_.get(), line.data(), line.size());
+  ssize_t bytes = 0;
+  do {
+    bytes = ::write(fd_.get(), line.data(), line.size());
+  } while (bytes < 0 && errno == EINTR);
   if (bytes < 0) return ErrnoStatus(errno, "write", options_.path);
   if (bytes == static_cast<ssize_t>(line.size())) return absl::OkStatus();
   return absl::ResourceExhaustedError(absl::StrCat(options_.path, ": the disk is full"));

@@ -23,7 +23,7 @@ struct MetricsFileOptions {
 // Appends a registry to a file, at regular times and at the end, as lines of JSON:
 //   {"time": 1764226069.5, "rank": 0, "metrics": {"millrace_batches_total": 120, ...}}
 // Each line is one write, so that ranks may share a file. A thread of its own writes. After an
-// error it warns, and writes no more.
+// error, such as a full disk or a pipe whose reader has ended, it warns, and writes no more.
 class MetricsFile {
  public:
   //   NOT_FOUND, PERMISSION_DENIED, ...  the file cannot be opened
@@ -38,6 +38,7 @@ class MetricsFile {
   MetricsFile(const MetricsFileOptions& options, std::shared_ptr<Metrics> metrics, UniqueFd fd)
       : options_(options), metrics_(std::move(metrics)), fd_(std::move(fd)) {}
 
+  void StartThread();
   void Run();
   absl::Status WriteLine();
 

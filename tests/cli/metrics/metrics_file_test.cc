@@ -1,6 +1,8 @@
 #include "cli/metrics/metrics_file.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <chrono>
@@ -15,6 +17,7 @@
 #include <vector>
 
 #include "base/metric_table.h"
+#include "base/unique_fd.h"
 #include "tests/messages.h"
 #include "tests/temp_folder.h"
 
@@ -77,6 +80,21 @@ TEST(MetricsFileTest, AFullDiskIsAWarning) {
     const auto file = MetricsFile::Open({.path = "/dev/full", .every = std::chrono::hours(1)},
                                         std::make_shared<Metrics>());
     ASSERT_TRUE(file.ok()) << file.status();
+  }
+  EXPECT_MESSAGE(testing::internal::GetCapturedStderr());
+}
+
+TEST(MetricsFileTest, APipeWhoseReaderHasEndedIsAWarning) {
+  const TempFolder folder;
+  const std::string path = folder / "pipe";
+  ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
+  UniqueFd reader(::open(path.c_str(), O_RDONLY | O_NONBLOCK));
+  testing::internal::CaptureStderr();
+  {
+    const auto file = MetricsFile::Open({.path = path, .every = std::chrono::hours(1)},
+                                        std::make_shared<Metrics>());
+    ASSERT_TRUE(file.ok()) << file.status();
+    reader = UniqueFd();
   }
   EXPECT_MESSAGE(testing::internal::GetCapturedStderr());
 }
