@@ -66,52 +66,36 @@ int FailExporters(const absl::Status& status) {
   return absl::IsInvalidArgument(status) ? FailUsage(status) : Fail(status);
 }
 
+// The same for a rank; the others hear of it.
+int FailExporters(const absl::Status& status, collectives::Communicator& ranks) {
+  const int code = FailExporters(status);
+  ranks.Abort(status);
+  return code;
+}
+
 // True if TF_CONFIG has servers, and decides.
 bool TellsOfServers(const Flags& flags) {
   const auto cluster = collectives::ReadTfCluster(collectives::Environment);
   return cluster.ok() && cluster->has_value() && !flags.launch.connect.flags.rank;
 }
 
-// A process of a training on servers.
-struct ServerProcess {
+// This process's place by TF_CONFIG.
+trainer::ServerTask TaskOf(collectives::TfCluster cluster) {
   trainer::ServerTask task;
-  int rank = 0;
-  int local_rank = 0;  // 0 with TF_CONFIG, which does not tell
-};
-
-// This process's place among workers and servers: by TF_CONFIG, or as a rank.
-absl::StatusOr<ServerProcess> ProcessOf(const Flags& flags, trainer::TrainOptions& options,
-                                        UnboundedWatch& watch) {
-  MILLRACE_ASSIGN_OR_RETURN(auto cluster, collectives::ReadTfCluster(collectives::Environment));
-  if (cluster && !flags.launch.connect.flags.rank) {
-    trainer::ServerTask task;
-    task.workers = static_cast<int>(cluster->workers.size());
-    task.servers = std::move(cluster->servers);
-    task.is_server = cluster->is_server;
-    task.index = cluster->index;
-    options.launch_reason = "TF_CONFIG";
-    const int rank = task.index + (task.is_server ? task.workers : 0);
-    return ServerProcess{std::move(task), rank, 0};
-  }
-  MILLRACE_ASSIGN_OR_RETURN(const collectives::Launch launch, ConnectAll(flags, watch));
-  options.launch_reason = launch.reason;
-  MILLRACE_ASSIGN_OR_RETURN(trainer::ServerTask task,
-                            trainer::SplitRanks(options, *launch.communicator));
-  return ServerProcess{std::move(task), launch.communicator->rank(),
-                       launch.communicator->local_rank()};
+  task.workers = static_cast<int>(cluster.workers.size());
+  task.servers = std::move(cluster.servers);
+  task.is_server = cluster.is_server;
+  task.index = cluster.index;
+  return task;
 }
 
-int TrainOnServers(const Flags& flags, trainer::TrainOptions& options, LiveTrain& live,
-                   UnboundedWatch& watch) {
-  auto process = ProcessOf(flags, options, watch);
-  if (!process.ok()) return Fail(process.status());
+// Trains as a worker or a server.
+int TrainTask(const Flags& flags, trainer::TrainOptions& options, LiveTrain& live,
+              trainer::ServerTask task) {
   options.stop = &CatchStopSignals();
-  const auto exporters = OpenExporters(flags.exporters, &ServeMetrics, process->rank,
-                                       process->local_rank, options.metrics);
-  if (!exporters.ok()) return FailExporters(exporters.status());
-  const bool is_chief = !process->task.is_server && process->task.index == 0;
-  if (!process->task.is_server) live.Begin(flags.top, is_chief);
-  const auto outcome = trainer::TrainOnServers(options, std::move(process->task));
+  const bool is_chief = !task.is_server && task.index == 0;
+  if (!task.is_server) live.Begin(flags.top, is_chief);
+  const auto outcome = trainer::TrainOnServers(options, std::move(task));
   live.End();
   if (!outcome.ok()) {  // it has been reported
     return collectives::PeerLostOf(outcome.status()) ? kPeerLost : kFailed;
@@ -119,6 +103,44 @@ int TrainOnServers(const Flags& flags, trainer::TrainOptions& options, LiveTrain
   if (!outcome->stopped) return kDone;
   if (!outcome->checkpoint.empty()) return kStoppedResumable;
   return is_chief ? FailUnsaved() : kFailed;
+}
+
+// A process of TF_CONFIG, which does not tell its number on this host.
+int TrainAsTask(const Flags& flags, trainer::TrainOptions& options, LiveTrain& live,
+                trainer::ServerTask task) {
+  options.launch_reason = "TF_CONFIG";
+  const int rank = task.index + (task.is_server ? task.workers : 0);
+  const auto exporters =
+      OpenExporters(flags.exporters, &ServeMetrics, rank, /*local_rank=*/0, options.metrics);
+  if (!exporters.ok()) return FailExporters(exporters.status());
+  return TrainTask(flags, options, live, std::move(task));
+}
+
+// Ranks, which become workers and servers.
+int TrainAsRank(const Flags& flags, trainer::TrainOptions& options, LiveTrain& live,
+                UnboundedWatch& watch) {
+  absl::StatusOr<collectives::Launch> launch = ConnectAll(flags, watch);
+  if (!launch.ok()) return Fail(launch.status());
+  collectives::Communicator& ranks = *launch->communicator;
+  // Before they split, while there is a way to tell the others.
+  const auto exporters = OpenExporters(flags.exporters, &ServeMetrics, ranks.rank(),
+                                       ranks.local_rank(), options.metrics);
+  if (!exporters.ok()) return FailExporters(exporters.status(), ranks);
+  options.launch_reason = launch->reason;
+  absl::StatusOr<trainer::ServerTask> task = trainer::SplitRanks(options, ranks);
+  if (!task.ok()) return Fail(task.status());
+  launch->communicator.reset();
+  return TrainTask(flags, options, live, *std::move(task));
+}
+
+int TrainOnServers(const Flags& flags, trainer::TrainOptions& options, LiveTrain& live,
+                   UnboundedWatch& watch) {
+  auto cluster = collectives::ReadTfCluster(collectives::Environment);
+  if (!cluster.ok()) return Fail(cluster.status());
+  if (*cluster && !flags.launch.connect.flags.rank) {
+    return TrainAsTask(flags, options, live, TaskOf(**std::move(cluster)));
+  }
+  return TrainAsRank(flags, options, live, watch);
 }
 
 int TrainJob(const Flags& flags) {
@@ -181,11 +203,7 @@ int TrainJob(const Flags& flags) {
   collectives::Communicator& ranks = *launch->communicator;
   const auto exporters = OpenExporters(flags.exporters, &ServeMetrics, ranks.rank(),
                                        ranks.local_rank(), options.metrics);
-  if (!exporters.ok()) {
-    const int code = FailExporters(exporters.status());
-    ranks.Abort(exporters.status());
-    return code;
-  }
+  if (!exporters.ok()) return FailExporters(exporters.status(), ranks);
   options.launch_reason = launch->reason;
   live.Begin(flags.top, launch->communicator->rank() == 0);
   const auto outcome = trainer::TrainReplicas(options, *launch->communicator);

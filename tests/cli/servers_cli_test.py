@@ -142,6 +142,18 @@ class ServersTest(RanksTestCase):
         self.check_ends(ranks, 0)
         self.assertIn("staleness   0:       40", ranks[0].output())
 
+    def test_an_exporter_that_fails_ends_all_ranks(self):
+        job, _ = self.job("exporter", epochs=1)
+        meeting = f"127.0.0.1:{free_port()}"
+        missing = self.folder / "missing" / "metrics.jsonl"
+        more = [[], [], ["--metrics-file", str(missing)]]
+        ranks = [self.start(job, "--rank", str(rank), "--world-size", "3", "--rendezvous", meeting,
+                            "--servers", "1", "--connect-timeout", "1000000", *more[rank])
+                 for rank in range(3)]
+        self.check_ends(ranks, 1)
+        for rank in ranks:
+            self.assertIn("--metrics-file: ", rank.output())
+
     def test_replicas_are_refused(self):
         job, _ = self.job("replicas")
         done = millrace("train", job, "--replicas", 2)
