@@ -4,20 +4,9 @@
 #include <cmath>
 
 #include "absl/strings/str_format.h"
+#include "base/number_text.h"
 
 namespace millrace::cli {
-namespace {
-
-// With a comma before each three digits.
-std::string Grouped(int64_t number) {
-  std::string text = absl::StrFormat("%d", number);
-  for (auto at = static_cast<int64_t>(text.size()) - 3; at > 0; at -= 3) {
-    text.insert(static_cast<size_t>(at), 1, ',');
-  }
-  return text;
-}
-
-}  // namespace
 
 std::string CountText(int64_t count) {
   if (count < 10'000'000) return Grouped(count);

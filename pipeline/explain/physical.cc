@@ -6,21 +6,12 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "base/bytes_text.h"
+#include "base/number_text.h"
 #include "base/status.h"
 #include "pipeline/explain/explain.h"
 
 namespace millrace::pipeline {
 namespace {
-
-// "65,536"
-std::string Grouped(uint64_t number) {
-  std::string text = absl::StrCat(number);
-  for (size_t at = text.size(); at > 3;) {
-    at -= 3;
-    text.insert(at, 1, ',');
-  }
-  return text;
-}
 
 // "1 filter", "2 filters"
 std::string Count(uint64_t n, const char* what) {

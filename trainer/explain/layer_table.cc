@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/bytes_text.h"
+#include "base/number_text.h"
 
 namespace millrace::trainer {
 namespace {
@@ -75,13 +76,6 @@ std::vector<Line> LinesOf(const Model& model, const std::vector<int>& fused_into
 }
 
 }  // namespace
-
-std::string Grouped(int64_t number) {
-  std::string text = absl::StrCat(number);
-  const int64_t first = number < 0 ? 1 : 0;
-  for (int64_t at = std::ssize(text) - 3; at > first; at -= 3) text.insert(at, ",");
-  return text;
-}
 
 std::string WithUnit(double number) {
   constexpr const char* kUnits[] = {"", " k", " M", " G", " T", " P"};

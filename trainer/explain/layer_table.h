@@ -20,8 +20,6 @@ ModelCost CostOf(const Model& model);
 // the one that does its work in a pass of its own; -1: none.
 std::vector<std::string> LayerTable(const Model& model, const std::vector<int>& fused_into);
 
-// "25,557,032".
-std::string Grouped(int64_t number);
 // "8.18 G".
 std::string WithUnit(double number);
 

@@ -2,6 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/bytes_text.h"
+#include "base/number_text.h"
 #include "trainer/explain/layer_table.h"
 
 namespace millrace::trainer {
