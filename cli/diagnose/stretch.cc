@@ -3,17 +3,10 @@
 #include <algorithm>
 
 #include "base/host.h"
+#include "base/metric_sum.h"
 #include "base/metric_table.h"
 
 namespace millrace::cli {
-namespace {
-
-int64_t FetchedBytes(Context& context) {
-  const auto values = context.metrics().CountersOf(metric::kFetchedBytes);
-  return values.empty() ? 0 : values.begin()->second;
-}
-
-}  // namespace
 
 pipeline::DiagnosisOptions DiagnosisOptionsOf(const pipeline::Plan& plan,
                                               const pipeline::Pipeline& pipeline) {
@@ -31,13 +24,13 @@ Stretch::Stretch(const pipeline::Pipeline& pipeline, Context& context)
 }
 
 void Stretch::Begin() {
-  fetched_bytes_ = FetchedBytes(*context_);
+  fetched_bytes_ = SumOf(context_->metrics(), metric::kFetchedBytes);
   profile_ = pipeline_->Profile();
   host_ = ReadHostUse();
 }
 
 pipeline::Diagnosis Stretch::Diagnose(pipeline::DiagnosisOptions options) const {
-  options.fetched_bytes = FetchedBytes(*context_) - fetched_bytes_;
+  options.fetched_bytes = SumOf(context_->metrics(), metric::kFetchedBytes) - fetched_bytes_;
   return pipeline::Diagnose(pipeline::Between(profile_, pipeline_->Profile()),
                             UseBetween(host_, ReadHostUse()), options);
 }

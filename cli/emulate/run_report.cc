@@ -7,6 +7,7 @@
 #include "absl/strings/str_format.h"
 #include "base/bytes_text.h"
 #include "base/host.h"
+#include "base/metric_sum.h"
 #include "base/metric_table.h"
 #include "base/status.h"
 #include "base/text.h"
@@ -16,12 +17,6 @@
 
 namespace millrace::cli {
 namespace {
-
-// The value of a counter without a label; 0: it was not made.
-int64_t CountOf(const Metrics& metrics, const CounterFamily& family) {
-  const std::map<std::string, int64_t> counters = metrics.CountersOf(family);
-  return counters.empty() ? 0 : counters.begin()->second;
-}
 
 double SamplesPerSecond(const RunReport& report) {
   return report.seconds > 0 ? static_cast<double>(report.samples) / report.seconds : 0;
@@ -71,7 +66,7 @@ void PrintAccelerators(const RunFlags& flags, const RunReport& report) {
 }  // namespace
 
 DamageMet DamageOf(const Metrics& metrics) {
-  return {.records_bad = CountOf(metrics, metric::kRecordsBad),
+  return {.records_bad = SumOf(metrics, metric::kRecordsBad),
           .damaged = metrics.CountersOf(metric::kRecordsDamaged)};
 }
 
@@ -81,8 +76,8 @@ std::optional<double> FetchMet::ratio() const {
 }
 
 FetchMet FetchOf(const Metrics& metrics) {
-  return {.fetched_bytes = CountOf(metrics, metric::kFetchedBytes),
-          .record_bytes = CountOf(metrics, metric::kFetchedRecordBytes)};
+  return {.fetched_bytes = SumOf(metrics, metric::kFetchedBytes),
+          .record_bytes = SumOf(metrics, metric::kFetchedRecordBytes)};
 }
 
 void PrintJson(const nlohmann::ordered_json& json) {

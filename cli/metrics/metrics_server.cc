@@ -10,12 +10,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
-#include <map>
 #include <utility>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "base/caught.h"
+#include "base/metric_sum.h"
 #include "base/metric_table.h"
 #include "base/status.h"
 #include "base/unique_fd.h"
@@ -84,13 +84,6 @@ int PortOf(int fd) {
   const bool is_v6 = address.ss_family == AF_INET6;
   return ntohs(is_v6 ? reinterpret_cast<sockaddr_in6&>(address).sin6_port
                      : reinterpret_cast<sockaddr_in&>(address).sin_port);
-}
-
-// The sum over all values of the family's label.
-int64_t SumOf(const Metrics& metrics, const CounterFamily& family) {
-  int64_t sum = 0;
-  for (const auto& [label, count] : metrics.CountersOf(family)) sum += count;
-  return sum;
 }
 
 MHD_Result Send(MHD_Connection* connection, const MetricsServer::Answer& answer) {
