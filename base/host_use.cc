@@ -185,4 +185,15 @@ HostUse UseBetween(const HostUse& earlier, const HostUse& later) {
   return use;
 }
 
+HostUse ShareOf(HostUse use, int parts) {
+  use.user_seconds /= parts;
+  use.system_seconds /= parts;
+  use.voluntary_switches /= parts;
+  use.involuntary_switches /= parts;
+  if (use.device_read_bytes.has_value()) *use.device_read_bytes /= parts;
+  if (use.call_read_bytes.has_value()) *use.call_read_bytes /= parts;
+  if (use.run_delay_seconds.has_value()) *use.run_delay_seconds /= parts;
+  return use;
+}
+
 }  // namespace millrace

@@ -51,6 +51,11 @@ HostUse ReadHostUse(const std::string& proc, const std::string& cgroup_root);
 // where one of the readings lacks it, and never negative.
 HostUse UseBetween(const HostUse& earlier, const HostUse& later);
 
+// Returns the share of one of `parts` threads of work that do the same, such as the replicas of a
+// process. The process's own use is divided; the time, and the use of the cgroup and the host, are
+// the same for each.
+HostUse ShareOf(HostUse use, int parts);
+
 }  // namespace millrace
 
 #endif  // MILLRACE_BASE_HOST_USE_H_

@@ -124,6 +124,32 @@ TEST_F(HostUseTest, TheDifferenceIsOfTheNumbersThatBothHave) {
   EXPECT_DOUBLE_EQ(*between.foreign_core_seconds(), 3);
 }
 
+TEST(HostUse, AShareIsOfTheProcessAndNotOfTheHost) {
+  HostUse use;
+  use.now_seconds = 8;
+  use.user_seconds = 4;
+  use.system_seconds = 2;
+  use.voluntary_switches = 10;
+  use.involuntary_switches = 6;
+  use.device_read_bytes = 700;
+  use.run_delay_seconds = 3;
+  use.throttled_seconds = 1;
+  use.io_pressure_seconds = 5;
+  use.busy_core_seconds = 12;
+  const HostUse share = ShareOf(use, 2);
+  EXPECT_EQ(share.now_seconds, 8);
+  EXPECT_EQ(share.user_seconds, 2);
+  EXPECT_EQ(share.system_seconds, 1);
+  EXPECT_EQ(share.voluntary_switches, 5);
+  EXPECT_EQ(share.involuntary_switches, 3);
+  EXPECT_EQ(share.device_read_bytes, 350);
+  EXPECT_EQ(share.call_read_bytes, std::nullopt);
+  EXPECT_EQ(share.run_delay_seconds, 1.5);
+  EXPECT_EQ(share.throttled_seconds, 1);
+  EXPECT_EQ(share.io_pressure_seconds, 5);
+  EXPECT_EQ(share.busy_core_seconds, 12);
+}
+
 TEST(HostUse, TheSystemTellsOfThisProcess) {
   const HostUse before = ReadHostUse();
   volatile uint64_t sum = 0;

@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "base/host.h"
+#include "base/metric_sum.h"
+#include "base/metric_table.h"
 
 namespace millrace::trainer {
 
@@ -17,15 +19,22 @@ pipeline::DiagnosisOptions DiagnosisOptionsOf(const Session& session, int ranks)
   return options;
 }
 
+int64_t PipelineWatch::FetchedBytes() const {
+  return SumOf(session_.context->metrics(), metric::kFetchedBytes);
+}
+
 void PipelineWatch::Begin() {
   if (begun_) return;
   begun_ = true;
   profile_ = session_.train->Profile();
+  fetched_bytes_ = FetchedBytes();
   host_ = ReadHostUse();
 }
 
 void PipelineWatch::Pause() {
-  if (begun_) paused_ = ReadHostUse();
+  if (!begun_) return;
+  paused_fetched_bytes_ = FetchedBytes();
+  paused_ = ReadHostUse();
 }
 
 void PipelineWatch::Resume() {
@@ -34,17 +43,17 @@ void PipelineWatch::Resume() {
   paused_seconds_ += UseBetween(paused_, now).now_seconds;
   // Now, less the use from the beginning to the pause.
   host_ = UseBetween(UseBetween(host_, paused_), now);
+  fetched_bytes_ += FetchedBytes() - paused_fetched_bytes_;
 }
 
 std::optional<pipeline::Diagnosis> PipelineWatch::Finish(int ranks, int replicas) const {
   if (!begun_) return std::nullopt;
   pipeline::PipelineProfile profile = pipeline::Between(profile_, session_.train->Profile());
   profile.elapsed_ns -= static_cast<int64_t>(1e9 * paused_seconds_);
-  HostUse host = UseBetween(host_, ReadHostUse());
-  // The other replicas do the same.
-  host.user_seconds /= replicas;
-  host.system_seconds /= replicas;
-  return pipeline::Diagnose(profile, host, DiagnosisOptionsOf(session_, ranks));
+  pipeline::DiagnosisOptions options = DiagnosisOptionsOf(session_, ranks);
+  // The replicas add to one registry.
+  options.fetched_bytes = ShareOf(FetchedBytes() - fetched_bytes_, /*part=*/0, replicas);
+  return pipeline::Diagnose(profile, ShareOf(UseBetween(host_, ReadHostUse()), replicas), options);
 }
 
 }  // namespace millrace::trainer

@@ -30,12 +30,18 @@ class PipelineWatch {
   std::optional<pipeline::Diagnosis> Finish(int ranks, int replicas) const;
 
  private:
+  // Of this process, until now.
+  int64_t FetchedBytes() const;
+
   const Session& session_;
   bool begun_ = false;
   pipeline::PipelineProfile profile_;  // at the beginning
   // At the beginning, moved on by the pauses.
   HostUse host_;
-  HostUse paused_;             // at the last pause
+  int64_t fetched_bytes_ = 0;
+  // At the last pause.
+  HostUse paused_;
+  int64_t paused_fetched_bytes_ = 0;
   double paused_seconds_ = 0;  // the sum of all pauses
 };
 
