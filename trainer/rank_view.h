@@ -2,9 +2,7 @@
 #define MILLRACE_TRAINER_RANK_VIEW_H_
 
 #include <cstdint>
-#include <map>
 #include <optional>
-#include <string>
 
 #include "pipeline/diagnosis.h"
 #include "pipeline/profile.h"
@@ -23,6 +21,13 @@ struct RankFigures {
   StepTimes times;  // of this run, the first step among them
 };
 
+// Counts of a context's pipelines, those of the evaluation among them. Replicas share one registry,
+// and so these counts.
+struct PipelineCounts {
+  int64_t records_bad = 0;
+  int64_t fetched_bytes = 0;  // from servers
+};
+
 // One rank of a training while it runs, and after it its last state. Thread-safe.
 class RankView {
  public:
@@ -33,10 +38,9 @@ class RankView {
   virtual RankFigures figures() const = 0;
   // The facts for a diagnosis of the training pipeline, beside its profile.
   virtual const pipeline::DiagnosisOptions& diagnosis_options() const = 0;
-  // The measurements of the training pipeline, and the metrics of its context by name (those of the
-  // evaluation's pipelines are among them).
+  // The measurements of the training pipeline.
   virtual pipeline::PipelineProfile profile() const = 0;
-  virtual std::map<std::string, double> metrics() const = 0;
+  virtual PipelineCounts counts() const = 0;
 };
 
 }  // namespace millrace::trainer

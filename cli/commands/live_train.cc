@@ -3,11 +3,9 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstddef>
-#include <cstdint>
-#include <map>
 #include <string>
 
+#include "base/metric_sum.h"
 #include "cli/live/serve.h"
 
 namespace millrace::cli {
@@ -25,27 +23,17 @@ StepFigures FiguresOf(const trainer::RankView& rank) {
           figures.times.wait_seconds};
 }
 
-RankSnapshot SnapshotOf(const trainer::RankView& rank) {
-  const std::map<std::string, double> metrics = rank.metrics();
-  const auto metric = [&metrics](const char* name) {
-    const auto found = metrics.find(name);
-    return found == metrics.end() ? int64_t{0} : static_cast<int64_t>(found->second);
-  };
+// `rank` is one of `replicas` in this process.
+RankSnapshot SnapshotOf(const trainer::RankView& rank, int replica, int replicas) {
+  const trainer::PipelineCounts counts = rank.counts();
   RankSnapshot snapshot;
   snapshot.rank = rank.rank();
-  snapshot.records_bad = metric("millrace_records_bad_total");
-  snapshot.fetched_bytes = metric("millrace_fetched_bytes_total");
+  snapshot.records_bad = ShareOf(counts.records_bad, replica, replicas);
+  snapshot.fetched_bytes = ShareOf(counts.fetched_bytes, replica, replicas);
   snapshot.steps = FiguresOf(rank);
   snapshot.profile = rank.profile();
   snapshot.options = rank.diagnosis_options();
   return snapshot;
-}
-
-// One rank's share of the process's use.
-HostUse ShareOf(HostUse use, size_t ranks) {
-  use.user_seconds /= static_cast<double>(ranks);
-  use.system_seconds /= static_cast<double>(ranks);
-  return use;
 }
 
 }  // namespace
@@ -78,10 +66,12 @@ Snapshot LiveTrain::Look() const {
   snapshot.elapsed_seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
   const MutexLock lock(mu_);
-  for (const auto& rank : ranks_) {
-    snapshot.world = rank->world();
-    snapshot.ranks.push_back(SnapshotOf(*rank));
-    snapshot.ranks.back().host = ShareOf(UseBetween(host_, ReadHostUse()), ranks_.size());
+  const HostUse use = UseBetween(host_, ReadHostUse());
+  const auto replicas = static_cast<int>(ranks_.size());
+  for (int replica = 0; replica < replicas; ++replica) {
+    snapshot.world = ranks_[replica]->world();
+    snapshot.ranks.push_back(SnapshotOf(*ranks_[replica], replica, replicas));
+    snapshot.ranks.back().host = ShareOf(use, replicas);
   }
   std::ranges::sort(snapshot.ranks, {}, &RankSnapshot::rank);
   return snapshot;

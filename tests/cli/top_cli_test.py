@@ -256,6 +256,7 @@ class TopTest(unittest.TestCase):
         self.assertEqual(seen["command"], "train")
         self.assertEqual(seen["world"], 2)
         self.assertGreater(seen["ranks"][0]["steps"]["samples"], 0)
+        self.assertEqual(*[rank["host"] for rank in seen["ranks"]])  # the shares of one process
 
     def test_screens_are_parsed_as_a_terminal_does(self):
         screen = Screen(columns=4, rows=2)

@@ -1,8 +1,18 @@
 #include "trainer/loop/running_rank.h"
 
+#include "base/metric_sum.h"
+#include "base/metric_table.h"
 #include "trainer/loop/pipeline_watch.h"
 
 namespace millrace::trainer {
+namespace {
+
+PipelineCounts CountsOf(const Metrics& metrics) {
+  return {.records_bad = SumOf(metrics, metric::kRecordsBad),
+          .fetched_bytes = SumOf(metrics, metric::kFetchedBytes)};
+}
+
+}  // namespace
 
 RunningRank::RunningRank(int rank, int world, const Session& session)
     : rank_(rank),
@@ -26,15 +36,15 @@ pipeline::PipelineProfile RunningRank::profile() const {
   return pipeline_ != nullptr ? pipeline_->Profile() : profile_;
 }
 
-std::map<std::string, double> RunningRank::metrics() const {
+PipelineCounts RunningRank::counts() const {
   const MutexLock lock(mu_);
-  return context_ != nullptr ? context_->metrics().Snapshot() : metrics_;
+  return context_ != nullptr ? CountsOf(context_->metrics()) : counts_;
 }
 
 void RunningRank::Close() {
   const MutexLock lock(mu_);
   profile_ = pipeline_->Profile();
-  metrics_ = context_->metrics().Snapshot();
+  counts_ = CountsOf(context_->metrics());
   pipeline_ = nullptr;
   context_ = nullptr;
 }

@@ -2,9 +2,7 @@
 #define MILLRACE_TRAINER_LOOP_RUNNING_RANK_H_
 
 #include <cstdint>
-#include <map>
 #include <memory>
-#include <string>
 
 #include "base/context.h"
 #include "base/mutex.h"
@@ -27,7 +25,7 @@ class RunningRank final : public RankView {
   RankFigures figures() const override;
   const pipeline::DiagnosisOptions& diagnosis_options() const override { return options_; }
   pipeline::PipelineProfile profile() const override;
-  std::map<std::string, double> metrics() const override;
+  PipelineCounts counts() const override;
 
   void SetFigures(const RankFigures& figures);
   // Keeps the last state, and lets the pipeline and the context go.
@@ -46,7 +44,7 @@ class RunningRank final : public RankView {
   std::shared_ptr<Context> context_ MILLRACE_GUARDED_BY(mu_);
   // The last state, of a closed rank.
   pipeline::PipelineProfile profile_ MILLRACE_GUARDED_BY(mu_);
-  std::map<std::string, double> metrics_ MILLRACE_GUARDED_BY(mu_);
+  PipelineCounts counts_ MILLRACE_GUARDED_BY(mu_);
 };
 
 // Shows this rank to options.observe while it lives; its session, which is open, outlives it. Does
