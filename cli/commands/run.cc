@@ -12,7 +12,6 @@
 #include "base/metrics.h"
 #include "base/status.h"
 #include "cli/commands/command.h"
-#include "cli/diagnose/stretch.h"
 #include "cli/dump/batch_dump.h"
 #include "cli/emulate/accelerator.h"
 #include "cli/emulate/emulator.h"
@@ -30,6 +29,7 @@
 #include "pipeline/diagnosis.h"
 #include "pipeline/digest.h"
 #include "pipeline/pipeline.h"
+#include "pipeline/stretch.h"
 
 // `millrace run` runs a pipeline without a trainer. With --pace or --accelerator it emulates
 // accelerators that take a nominal time for each batch (cli/emulate/emulator.h), and reports their
@@ -143,8 +143,8 @@ class Drive {
   const double limit_;  // seconds
   const double cpu_at_start_;
   Emulator emulator_;
-  const Stretch whole_;
-  std::optional<Stretch> behind_first_;  // before it nothing was made ahead
+  const pipeline::Stretch whole_;
+  std::optional<pipeline::Stretch> behind_first_;  // before it nothing was made ahead
   pipeline::StreamDigest digest_;
   RunReport report_;
 };

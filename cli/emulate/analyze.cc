@@ -12,10 +12,10 @@
 #include "base/host.h"
 #include "base/status.h"
 #include "cli/diagnose/diagnosis_json.h"
-#include "cli/diagnose/stretch.h"
 #include "cli/emulate/emulator.h"
 #include "cli/emulate/run_report.h"
 #include "cli/wait/progress.h"
+#include "pipeline/stretch.h"
 
 namespace millrace::cli {
 namespace {
@@ -35,14 +35,15 @@ class Analysis {
         emulator_(EmulatorClock::Steady(), 1, rate_ > 0 ? 1 / rate_ : 0) {}
 
   absl::StatusOr<pipeline::Diagnosis> Run() {
-    Stretch stretch(*stream_.pipeline, *stream_.context);
+    pipeline::Stretch stretch(*stream_.pipeline, *stream_.context);
     MILLRACE_RETURN_IF_ERROR(TakeOne());
     MILLRACE_RETURN_IF_ERROR(
         TakeUntil(emulator_.now() + std::min(kMostWarmup, kWarmupPart * seconds_)));
     // A stream that is over so soon is measured from its start.
     if (!ended_) stretch.Begin();
     MILLRACE_RETURN_IF_ERROR(TakeUntil(emulator_.now() + seconds_));
-    pipeline::DiagnosisOptions options = DiagnosisOptionsOf(stream_.plan, *stream_.pipeline);
+    pipeline::DiagnosisOptions options =
+        pipeline::DiagnosisOptionsOf(stream_.plan, *stream_.pipeline);
     options.pace = rate_;
     options.settings = {"--threads $0", "--memory-budget-mib $0", "--prefetch $0"};
     return stretch.Diagnose(options);

@@ -5,11 +5,11 @@
 
 #include "base/status.h"
 #include "base/text.h"
-#include "cli/diagnose/stretch.h"
 #include "cli/emulate/accelerator.h"
 #include "cli/emulate/visit_record.h"
 #include "cli/exit.h"
 #include "cli/wait/progress.h"
+#include "pipeline/stretch.h"
 
 namespace millrace::cli {
 namespace {
@@ -39,7 +39,7 @@ double SamplesPerSecondOf(const RunFlags& flags) {
 }
 
 pipeline::DiagnosisOptions DiagnosisOptionsOf(const RunFlags& flags, const RunStream& stream) {
-  pipeline::DiagnosisOptions options = DiagnosisOptionsOf(stream.plan, *stream.pipeline);
+  pipeline::DiagnosisOptions options = pipeline::DiagnosisOptionsOf(stream.plan, *stream.pipeline);
   options.pace = flags.accelerators * SamplesPerSecondOf(flags);
   options.settings = {"--threads $0", "--memory-budget-mib $0", "--prefetch $0"};
   return options;

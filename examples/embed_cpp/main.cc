@@ -1,8 +1,10 @@
-// Opens a pipeline file and prints its batches: embed PIPELINE.pbtxt [NAME=VALUE...]
+// Opens a pipeline file and prints its batches, and on standard error what the program waited for:
+//   embed PIPELINE.pbtxt [NAME=VALUE...]
 #include <iostream>
 #include <string>
 
 #include "millrace/pipeline/pipeline.h"
+#include "millrace/pipeline/stretch.h"
 
 namespace pipeline = millrace::pipeline;
 
@@ -14,16 +16,21 @@ absl::Status Run(const std::string& path, const pipeline::Variables& variables) 
   auto batches = pipeline::Pipeline::Open(*plan, *context);
   if (!batches.ok()) return batches.status();
 
+  const pipeline::Stretch stretch(**batches, **context);
   while (true) {
     auto batch = (*batches)->Next();
     if (!batch.ok()) return batch.status();
-    if (!batch->has_value()) return absl::OkStatus();
+    if (!batch->has_value()) break;
     std::cout << "batch " << (*batch)->index() << ": " << (*batch)->num_valid_rows() << " rows";
     for (const std::string& name : (*batch)->names()) {
       std::cout << ", " << name << " " << (*batch)->Find(name).shape.ToString();
     }
     std::cout << "\n";
   }
+  pipeline::DiagnosisOptions options = pipeline::DiagnosisOptionsOf(*plan, **batches);
+  options.settings.threads = "ContextOptions.threads = $0";
+  std::cerr << stretch.Diagnose(options).sentence << "\n";
+  return absl::OkStatus();
 }
 
 int main(int argc, char** argv) {

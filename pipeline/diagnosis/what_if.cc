@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/substitute.h"
+#include "absl/strings/str_replace.h"
 
 namespace millrace::pipeline {
 namespace {
@@ -20,7 +20,7 @@ constexpr int kMostThreads = 4096;
 constexpr double kNotableDifference = 0.03;
 
 std::string Setting(const std::string& pattern, int64_t value) {
-  return pattern.empty() ? "" : absl::Substitute(pattern, value);
+  return pattern.empty() ? "" : absl::StrReplaceAll(pattern, {{"$0", absl::StrCat(value)}});
 }
 
 // Collects changes of one model.

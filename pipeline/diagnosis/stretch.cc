@@ -1,4 +1,4 @@
-#include "cli/diagnose/stretch.h"
+#include "pipeline/stretch.h"
 
 #include <algorithm>
 
@@ -6,19 +6,18 @@
 #include "base/metric_sum.h"
 #include "base/metric_table.h"
 
-namespace millrace::cli {
+namespace millrace::pipeline {
 
-pipeline::DiagnosisOptions DiagnosisOptionsOf(const pipeline::Plan& plan,
-                                              const pipeline::Pipeline& pipeline) {
+DiagnosisOptions DiagnosisOptionsOf(const Plan& plan, const Pipeline& pipeline) {
   const Cores cores = ReadCores();
-  pipeline::DiagnosisOptions options;
+  DiagnosisOptions options;
   options.processors = cores.affinity;
   options.cores = cores.quota > 0 ? std::min(cores.quota, options.processors) : cores.affinity;
-  options.uint8_saved_bytes = pipeline::BytesSavedByUint8(plan, pipeline.schema());
+  options.uint8_saved_bytes = BytesSavedByUint8(plan, pipeline.schema());
   return options;
 }
 
-Stretch::Stretch(const pipeline::Pipeline& pipeline, Context& context)
+Stretch::Stretch(const Pipeline& pipeline, Context& context)
     : pipeline_(&pipeline), context_(&context) {
   Begin();
 }
@@ -29,10 +28,10 @@ void Stretch::Begin() {
   host_ = ReadHostUse();
 }
 
-pipeline::Diagnosis Stretch::Diagnose(pipeline::DiagnosisOptions options) const {
+Diagnosis Stretch::Diagnose(DiagnosisOptions options) const {
   options.fetched_bytes = SumOf(context_->metrics(), metric::kFetchedBytes) - fetched_bytes_;
-  return pipeline::Diagnose(pipeline::Between(profile_, pipeline_->Profile()),
+  return pipeline::Diagnose(Between(profile_, pipeline_->Profile()),
                             UseBetween(host_, ReadHostUse()), options);
 }
 
-}  // namespace millrace::cli
+}  // namespace millrace::pipeline
