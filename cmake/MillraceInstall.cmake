@@ -18,7 +18,8 @@ endforeach()
 # The library for C, its headers, and its pkg-config file.
 install(TARGETS millrace_c EXPORT MillraceTargets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(FILES ${PROJECT_SOURCE_DIR}/capi/millrace.h ${PROJECT_SOURCE_DIR}/capi/millrace_device.h
-  ${PROJECT_SOURCE_DIR}/capi/millrace_collectives.h ${PROJECT_SOURCE_DIR}/capi/millrace_ops.h
+  ${PROJECT_SOURCE_DIR}/capi/millrace_collectives.h
+  ${PROJECT_SOURCE_DIR}/capi/millrace_diagnosis.h ${PROJECT_SOURCE_DIR}/capi/millrace_ops.h
   ${PROJECT_SOURCE_DIR}/capi/millrace_options.h ${PROJECT_SOURCE_DIR}/capi/millrace_push.h
   DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(FILES ${PROJECT_BINARY_DIR}/capi/millrace.pc

@@ -9,6 +9,7 @@
 #include "capi/call/sized.h"
 #include "capi/context/context.h"
 #include "capi/device/device_batch.h"
+#include "capi/loader/diagnoser.h"
 #include "capi/loader/options.h"
 #include "capi/loader/stream.h"
 #include "capi/millrace_device.h"
@@ -17,6 +18,7 @@
 
 struct mr_feed {
   std::unique_ptr<millrace::pipeline::DeviceFeed> feed;
+  millrace::capi::Diagnoser diagnoser;
   int32_t device = 0;  // CUDA's ordinal
 };
 
@@ -63,10 +65,11 @@ mr_error* mr_feed_open(const mr_plan* plan, mr_context* context, const mr_open_o
                               capi::FeedOptionsOf(feed_options));
     MILLRACE_ASSIGN_OR_RETURN(std::shared_ptr<millrace::Context> shared,
                               capi::ContextOr(context, plan->plan));
-    MILLRACE_ASSIGN_OR_RETURN(
-        std::unique_ptr<pipeline::DeviceFeed> opened,
-        pipeline::DeviceFeed::Open(plan->plan, std::move(shared), taken, of_device));
-    *feed = new mr_feed{std::move(opened), of_device.device};
+    MILLRACE_ASSIGN_OR_RETURN(std::unique_ptr<pipeline::DeviceFeed> opened,
+                              pipeline::DeviceFeed::Open(plan->plan, shared, taken, of_device));
+    capi::Diagnoser diagnoser(plan->plan, taken, std::move(shared), context != nullptr,
+                              opened->pipeline());
+    *feed = new mr_feed{std::move(opened), std::move(diagnoser), of_device.device};
     return absl::OkStatus();
   });
 }
@@ -107,14 +110,15 @@ mr_error* mr_feed_restore(mr_feed* feed, const void* token, size_t token_bytes) 
   return capi::Guard([&]() -> absl::Status {
     MILLRACE_RETURN_IF_ERROR(capi::CheckGiven(
         "mr_feed_restore", {{"feed", feed != nullptr}, {"token", token != nullptr}}));
-    return feed->feed->Restore(std::string(static_cast<const char*>(token), token_bytes));
+    return feed->diagnoser.BeginBehind(
+        feed->feed->Restore(std::string(static_cast<const char*>(token), token_bytes)));
   });
 }
 
 mr_error* mr_feed_seek(mr_feed* feed, uint64_t batch) {
   return capi::Guard([&]() -> absl::Status {
     MILLRACE_RETURN_IF_ERROR(capi::CheckGiven("mr_feed_seek", {{"feed", feed != nullptr}}));
-    return feed->feed->Seek(batch);
+    return feed->diagnoser.BeginBehind(feed->feed->Seek(batch));
   });
 }
 
@@ -143,6 +147,22 @@ mr_error* mr_feed_locate(const mr_feed* feed, const mr_sample_id* id,
         "mr_feed_locate",
         {{"feed", feed != nullptr}, {"id", id != nullptr}, {"visit", visit != nullptr}}));
     return capi::ShowPlace(feed->feed->pipeline(), *id, visit, user);
+  });
+}
+
+mr_error* mr_feed_diagnose(const mr_feed* feed, const mr_diagnosis_options* options,
+                           void (*visit)(void* user, const mr_diagnosis* diagnosis), void* user) {
+  return capi::Guard([&]() -> absl::Status {
+    MILLRACE_RETURN_IF_ERROR(capi::CheckGiven(
+        "mr_feed_diagnose", {{"feed", feed != nullptr}, {"visit", visit != nullptr}}));
+    return feed->diagnoser.Show(options, visit, user);
+  });
+}
+
+mr_error* mr_feed_measure_anew(mr_feed* feed) {
+  return capi::Guard([&]() -> absl::Status {
+    MILLRACE_RETURN_IF_ERROR(capi::CheckGiven("mr_feed_measure_anew", {{"feed", feed != nullptr}}));
+    return feed->diagnoser.Begin();
   });
 }
 

@@ -8,6 +8,7 @@
 #include "capi/batch/batch.h"
 #include "capi/call/guard.h"
 #include "capi/context/context.h"
+#include "capi/loader/diagnoser.h"
 #include "capi/loader/options.h"
 #include "capi/loader/stream.h"
 #include "capi/plan/plan.h"
@@ -15,6 +16,7 @@
 
 struct mr_loader {
   std::unique_ptr<millrace::pipeline::Pipeline> pipeline;
+  millrace::capi::Diagnoser diagnoser;
 };
 
 namespace capi = millrace::capi;
@@ -29,8 +31,9 @@ mr_error* mr_loader_open(const mr_plan* plan, mr_context* context, const mr_open
     MILLRACE_ASSIGN_OR_RETURN(std::shared_ptr<millrace::Context> shared,
                               capi::ContextOr(context, plan->plan));
     MILLRACE_ASSIGN_OR_RETURN(std::unique_ptr<pipeline::Pipeline> opened,
-                              pipeline::Pipeline::Open(plan->plan, std::move(shared), taken));
-    *loader = new mr_loader{std::move(opened)};
+                              pipeline::Pipeline::Open(plan->plan, shared, taken));
+    capi::Diagnoser diagnoser(plan->plan, taken, std::move(shared), context != nullptr, *opened);
+    *loader = new mr_loader{std::move(opened), std::move(diagnoser)};
     return absl::OkStatus();
   });
 }
@@ -68,14 +71,15 @@ mr_error* mr_loader_restore(mr_loader* loader, const void* token, size_t token_b
   return capi::Guard([&]() -> absl::Status {
     MILLRACE_RETURN_IF_ERROR(capi::CheckGiven(
         "mr_loader_restore", {{"loader", loader != nullptr}, {"token", token != nullptr}}));
-    return loader->pipeline->Restore(std::string(static_cast<const char*>(token), token_bytes));
+    return loader->diagnoser.BeginBehind(
+        loader->pipeline->Restore(std::string(static_cast<const char*>(token), token_bytes)));
   });
 }
 
 mr_error* mr_loader_seek(mr_loader* loader, uint64_t batch) {
   return capi::Guard([&]() -> absl::Status {
     MILLRACE_RETURN_IF_ERROR(capi::CheckGiven("mr_loader_seek", {{"loader", loader != nullptr}}));
-    return loader->pipeline->Seek(batch);
+    return loader->diagnoser.BeginBehind(loader->pipeline->Seek(batch));
   });
 }
 
@@ -104,6 +108,23 @@ mr_error* mr_loader_locate(const mr_loader* loader, const mr_sample_id* id,
         "mr_loader_locate",
         {{"loader", loader != nullptr}, {"id", id != nullptr}, {"visit", visit != nullptr}}));
     return capi::ShowPlace(*loader->pipeline, *id, visit, user);
+  });
+}
+
+mr_error* mr_loader_diagnose(const mr_loader* loader, const mr_diagnosis_options* options,
+                             void (*visit)(void* user, const mr_diagnosis* diagnosis), void* user) {
+  return capi::Guard([&]() -> absl::Status {
+    MILLRACE_RETURN_IF_ERROR(capi::CheckGiven(
+        "mr_loader_diagnose", {{"loader", loader != nullptr}, {"visit", visit != nullptr}}));
+    return loader->diagnoser.Show(options, visit, user);
+  });
+}
+
+mr_error* mr_loader_measure_anew(mr_loader* loader) {
+  return capi::Guard([&]() -> absl::Status {
+    MILLRACE_RETURN_IF_ERROR(
+        capi::CheckGiven("mr_loader_measure_anew", {{"loader", loader != nullptr}}));
+    return loader->diagnoser.Begin();
   });
 }
 

@@ -1,7 +1,9 @@
-// Opens a pipeline file and prints its batches: embed_c PIPELINE.pbtxt [NAME VALUE]...
+// Opens a pipeline file and prints its batches, and on standard error what the program waited for:
+//   embed_c PIPELINE.pbtxt [NAME VALUE]...
 //   cc -std=c11 main.c $(pkg-config --cflags --libs millrace) -o embed_c
 #include <inttypes.h>
 #include <millrace.h>
+#include <millrace_diagnosis.h>
 #include <stdio.h>
 
 static mr_error* print_batch(const mr_batch* batch) {
@@ -35,6 +37,11 @@ static mr_error* print_batches(mr_loader* loader) {
   }
 }
 
+static void print_sentence(void* user, const mr_diagnosis* diagnosis) {
+  (void)user;
+  fprintf(stderr, "%s\n", diagnosis->sentence);
+}
+
 int main(int argc, char** argv) {
   enum { kMostVariables = 32 };
   const char* names[kMostVariables];
@@ -49,6 +56,7 @@ int main(int argc, char** argv) {
   mr_error* error = mr_plan_from_file(argc > 1 ? argv[1] : "", names, values, count, &plan);
   if (error == NULL) error = mr_loader_open(plan, NULL, NULL, &loader);
   if (error == NULL) error = print_batches(loader);
+  if (error == NULL) error = mr_loader_diagnose(loader, NULL, print_sentence, NULL);
   if (error != NULL) fprintf(stderr, "%s\n", mr_error_message(error));
   const int failed = error != NULL;
   mr_error_free(error);

@@ -2,6 +2,7 @@
 // memory of the host, so that their bytes can be read here.
 #include <dlfcn.h>
 #include <millrace_device.h>
+#include <millrace_diagnosis.h>
 #include <pthread.h>
 #include <stdlib.h>
 
@@ -424,6 +425,29 @@ static void pinned_batches_are_the_same(void) {
 
 #define EXPECT_NULL(call, name) EXPECT_ERROR(call, MR_INVALID_ARGUMENT, name " is NULL")
 
+static void take_json(void* user, const mr_diagnosis* diagnosis) {
+  text* const json = user;
+  json->size = 0;
+  take_text(json, diagnosis->json, strlen(diagnosis->json));
+}
+
+// The feed is ahead of the program.
+static void a_feed_is_diagnosed_as_its_loader_is(void) {
+  mr_feed* feed = open_feed();
+  static text json;
+  for (int i = 0; i < 3; ++i) mr_device_batch_release(next_of(feed));
+  EXPECT_OK(mr_feed_diagnose(feed, NULL, take_json, &json));
+  EXPECT(strstr(json.bytes, "\"samples\":20.0,") != NULL);
+  EXPECT_OK(mr_feed_seek(feed, 2));
+  mr_device_batch_release(next_of(feed));
+  EXPECT_OK(mr_feed_diagnose(feed, NULL, take_json, &json));
+  EXPECT(strstr(json.bytes, "\"samples\":4.0,") != NULL);
+  EXPECT_OK(mr_feed_measure_anew(feed));
+  EXPECT_OK(mr_feed_diagnose(feed, NULL, take_json, &json));
+  EXPECT(strstr(json.bytes, "\"samples\":0.0,") != NULL);
+  mr_feed_free(feed);
+}
+
 static void null_is_named(void) {
   mr_plan* plan = make_plan(NUMBERS);
   mr_feed* feed = open_feed();
@@ -502,6 +526,7 @@ static const test_case cases[] = {
     {"WrongOptionsAreNamed", wrong_options_are_named},
     {"OpeningIsCancelled", opening_is_cancelled},
     {"PinnedBatchesAreTheSame", pinned_batches_are_the_same},
+    {"AFeedIsDiagnosedAsItsLoaderIs", a_feed_is_diagnosed_as_its_loader_is},
     {"NullIsNamed", null_is_named},
     {"NothingWasLeftInTheDriver", nothing_was_left_in_the_driver},
     {NULL, NULL}};

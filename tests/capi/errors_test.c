@@ -1,4 +1,5 @@
 // Every way in which a call of the C interface fails, and what its error tells.
+#include <millrace_diagnosis.h>
 #include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -272,6 +273,11 @@ static void a_log_is_called_and_destroyed_once(void) {
   EXPECT_EQ(kept.destroyed, 2);
 }
 
+static void never_called(void* user, const mr_diagnosis* diagnosis) {
+  (void)user;
+  EXPECT(diagnosis == NULL);
+}
+
 static void a_forked_child_is_refused(void) {
   mr_loader* loader = open_stream(NUMBERS, NULL, NULL);
   mr_batch_release(next_batch(loader));
@@ -284,6 +290,9 @@ static void a_forked_child_is_refused(void) {
     EXPECT_ERROR(mr_loader_next(loader, 1, &batch, &outcome), MR_FAILED_PRECONDITION, "fork");
     EXPECT_ERROR(mr_loader_try_next(loader, &batch, &outcome), MR_FAILED_PRECONDITION, "fork");
     EXPECT_ERROR(mr_loader_seek(loader, 0), MR_FAILED_PRECONDITION, "fork");
+    EXPECT_ERROR(mr_loader_measure_anew(loader), MR_FAILED_PRECONDITION, "fork");
+    EXPECT_ERROR(mr_loader_diagnose(loader, NULL, never_called, NULL), MR_FAILED_PRECONDITION,
+                 "fork");
     mr_loader_free(loader);  // waits for nobody
     _exit(failures == before ? 0 : 1);
   }

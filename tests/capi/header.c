@@ -4,6 +4,7 @@
 #include <millrace.h>
 #include <millrace_collectives.h>
 #include <millrace_device.h>
+#include <millrace_diagnosis.h>
 #include <millrace_ops.h>
 #include <millrace_options.h>
 #include <millrace_push.h>

@@ -2,6 +2,7 @@
 // library's.
 #include <millrace_collectives.h>
 #include <millrace_device.h>
+#include <millrace_diagnosis.h>
 #include <millrace_ops.h>
 #include <millrace_options.h>
 #include <millrace_push.h>
@@ -22,6 +23,8 @@ EXPECT_NO_PADDING(mr_open_options, http);
 EXPECT_NO_PADDING(mr_http_options, sign_destroy);
 EXPECT_NO_PADDING(mr_batch_memory, destroy);
 EXPECT_NO_PADDING(mr_feed_options, max_device_bytes);
+EXPECT_NO_PADDING(mr_diagnosis_options, prefetch);
+EXPECT_NO_PADDING(mr_diagnosis, wait_fraction);
 EXPECT_NO_PADDING(mr_comm_options, user);
 EXPECT_NO_PADDING(mr_comm_place, backend);
 EXPECT_NO_PADDING(mr_reducer_options, first_step);

@@ -27,7 +27,7 @@ mkdir "$work/data"
 "$work/prefix/bin/millrace" records convert --from idx --images "$images-images-idx3-ubyte.gz" \
   --labels "$images-labels-idx1-ubyte.gz" --out "$work/data" --prefix test --shards 2
 cp examples/fashion_mnist/eval.pbtxt "$work"
-(cd "$work" && embed/embed eval.pbtxt DATA=data BATCH=64 >batches.txt)
+(cd "$work" && embed/embed eval.pbtxt DATA=data BATCH=64 >batches.txt 2>sentence.txt)
 # 10,000 images in batches of 64: 156 full ones and 16 rows.
 batches=$(wc -l <"$work/batches.txt")
 tail -n 1 "$work/batches.txt"
@@ -49,8 +49,14 @@ fi
 export PKG_CONFIG_PATH="$work/prefix/lib/pkgconfig"
 read -ra flags <<<"$(pkg-config --cflags --libs millrace)"
 cc -std=c11 -Wall -pedantic -Werror examples/embed_c/main.c "${flags[@]}" -o "$work/embed_c"
-(cd "$work" && LD_LIBRARY_PATH=prefix/lib ./embed_c eval.pbtxt DATA data BATCH 64 >batches_c.txt)
+(cd "$work" && LD_LIBRARY_PATH=prefix/lib ./embed_c eval.pbtxt DATA data BATCH 64 \
+  >batches_c.txt 2>sentence_c.txt)
 cmp "$work/batches.txt" "$work/batches_c.txt"
+# What each has waited for differs from run to run.
+for sentence in "$work/sentence.txt" "$work/sentence_c.txt"; do
+  cat "$sentence"
+  grep -q '^[A-Z]* input-bound (waits .* %): ' "$sentence"
+done
 
 # As a part of another project: its file that includes Millrace compiles.
 cat >"$work/CMakeLists.txt" <<PROJECT

@@ -52,7 +52,8 @@ class WheelTest(unittest.TestCase):
         self.assertEqual(different, {"_core.abi3.so", "libmillrace.so.1"},
                          "the wheel is of other sources than these: run scripts/wheel.sh")
         for header in ("millrace.h", "millrace_collectives.h", "millrace_device.h",
-                       "millrace_ops.h", "millrace_options.h", "millrace_push.h"):
+                       "millrace_diagnosis.h", "millrace_ops.h", "millrace_options.h",
+                       "millrace_push.h"):
             self.assertEqual((package / "include" / header).read_bytes(),
                              (SOURCES / "capi" / header).read_bytes())
 
