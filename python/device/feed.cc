@@ -27,6 +27,8 @@ struct FeedCalls {
   static constexpr auto Length = mr_feed_length;
   static constexpr auto Schema = mr_feed_schema;
   static constexpr auto Locate = mr_feed_locate;
+  static constexpr auto Diagnose = mr_feed_diagnose;
+  static constexpr auto MeasureAnew = mr_feed_measure_anew;
 };
 
 }  // namespace

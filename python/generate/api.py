@@ -44,8 +44,8 @@ PAGES = (
           Part("_stages", ["StageMethods"], "Plan.", "StageMethods"), Part("_stages")]),
     Page("loaders", "Loaders and batches", "Plans that run, and what they deliver. Guide: "
          "[Python guide](../python.md).",
-         [Part("loader"), Part("batch"), Part("device"), Part("context"), Part("launcher"),
-          Part("http")]),
+         [Part("loader"), Part("diagnosis"), Part("batch"), Part("device"), Part("context"),
+          Part("launcher"), Part("http")]),
     Page("frameworks", "Frameworks", "The modules `mr.torch`, `mr.jax`, `mr.keras` and `mr.tf` "
          "import their framework when they are first used.",
          [Part("torch", ["TorchLoader", "tensor_of"], "mr.torch."),

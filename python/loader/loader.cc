@@ -28,6 +28,8 @@ struct LoaderCalls {
   static constexpr auto Length = mr_loader_length;
   static constexpr auto Schema = mr_loader_schema;
   static constexpr auto Locate = mr_loader_locate;
+  static constexpr auto Diagnose = mr_loader_diagnose;
+  static constexpr auto MeasureAnew = mr_loader_measure_anew;
 };
 
 }  // namespace

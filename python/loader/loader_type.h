@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "capi/millrace.h"
+#include "capi/millrace_diagnosis.h"
 #include "python/array/tensor.h"
 #include "python/batch/batch.h"
 #include "python/call/error.h"
@@ -317,6 +318,34 @@ class LoaderType {
     *static_cast<Place*>(user) = {found->file, found->offset, found->ordinal};
   }
 
+  // ---- Diagnosis ----
+
+  static PyObject* MeasureAnew(PyObject* self, PyObject*) {
+    return CallNone([&] {
+      const Use use(self);
+      use.Wait([&] { return Calls::MeasureAnew(use.get()); });
+    });
+  }
+
+  static PyObject* Diagnose(PyObject* self, PyObject*) {
+    return Call([&] {
+      mr_diagnosis_options options = {};
+      options.struct_size = sizeof options;
+      options.threads = "Context(threads=$0)";
+      options.memory_budget = "Context(memory_budget=\"$0MiB\")";
+      options.cpu_budget = "cpu_budget=$0";
+      options.prefetch = "prefetch=$0";
+      const Use use(self);
+      std::string json;
+      use.Wait([&] { return Calls::Diagnose(use.get(), &options, TakeJson, &json); });
+      return Text(json);
+    });
+  }
+
+  static void TakeJson(void* user, const mr_diagnosis* diagnosis) {
+    *static_cast<std::string*>(user) = diagnosis->json;
+  }
+
   static inline PyMethodDef methods_[] = {
       {"next", Next, METH_VARARGS,
        "next(timeout_ns=-1)\n--\n\nWaits for the next batch, and returns it, or None at the end."},
@@ -331,6 +360,9 @@ class LoaderType {
       {"locate", Locate, METH_VARARGS,
        "locate(epoch, record, sub_index)\n--\n\nReturns (file, offset, ordinal) of a sample's "
        "record."},
+      {"measure_anew", MeasureAnew, METH_NOARGS, "Begins the time of diagnose() here."},
+      {"diagnose", Diagnose, METH_NOARGS,
+       "Returns the diagnosis of the time since the stream began, or was measured anew, as JSON."},
       {nullptr, nullptr, 0, nullptr}};
 
   static inline PyGetSetDef properties_[] = {

@@ -26,6 +26,7 @@ from ._stages import *
 from .batch import Batch
 from .context import Context, default_context
 from .device import DeviceBatch, DeviceLoader
+from .diagnosis import Diagnosis, WhatIf
 from .errors import *
 from .launcher import Launcher, detect_launcher
 from .loader import Field, Loader
@@ -66,10 +67,10 @@ __version__: str = _core.version()
 
 __all__ = [
     "Batch", "BatchOp", "BatchRows", "Communicator", "Context", "ConvertReport", "DeviceBatch",
-    "DeviceLoader", "Field", "FieldSpec", "HttpOptions", "Launcher", "Loader", "Memory", "Outcome",
-    "Plan", "PushSource", "Reducer", "Rows", "RunOp", "TFRecordWriter", "batch_op", "convert",
-    "default_communicator", "default_context", "detect_launcher", "field", "get_include",
-    "get_library", "load", "memory", "op", "push", "recipes", "testing",
+    "DeviceLoader", "Diagnosis", "Field", "FieldSpec", "HttpOptions", "Launcher", "Loader", "Memory",
+    "Outcome", "Plan", "PushSource", "Reducer", "Rows", "RunOp", "TFRecordWriter", "WhatIf",
+    "batch_op", "convert", "default_communicator", "default_context", "detect_launcher", "field",
+    "get_include", "get_library", "load", "memory", "op", "push", "recipes", "testing",
 ]
 from . import _sources, _stages, errors  # noqa: E402
 

@@ -14,6 +14,7 @@ from millrace._meter import Meter
 from millrace._progress import Progress, Shown
 from millrace.batch import Batch, state_of
 from millrace.context import Context, default_context
+from millrace.diagnosis import Diagnosis
 from millrace.errors import FailedPrecondition, OutOfRange, PlanError
 from millrace.launcher import Launcher, find_ranks
 from millrace.ops import table_of
@@ -405,6 +406,19 @@ class Loader:
         wait_fraction: wait_seconds / seconds.
         """
         return self._meter.read(self._core)
+
+    def diagnose(self) -> Diagnosis:
+        """Says why the program waits for batches, and which change would help most: str() of it is
+        one sentence. It is about the time that stats() is about.
+
+        FailedPrecondition: nothing was measured yet, or another process has opened the loader.
+        """
+        if self._core is not None and self._pid != os.getpid():
+            raise FailedPrecondition("the loader was opened before this process forked")
+        text = self._meter.diagnose(self._core)
+        if text is None:
+            raise FailedPrecondition("nothing was measured: the loader was not opened yet")
+        return Diagnosis(text)
 
     @property
     def metrics(self) -> Dict[str, float]:

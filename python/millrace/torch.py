@@ -14,6 +14,7 @@ from ._torch_ddp import reduce_gradients
 from ._torch_gradients import Reducer
 from .batch import Batch
 from .device import DeviceBatch, DeviceLoader
+from .diagnosis import Diagnosis
 from .errors import FailedPrecondition, OutOfBudget
 from .loader import Keys, Loader
 
@@ -159,6 +160,10 @@ class TorchLoader(DataLoader):  # type: ignore[type-arg]
     def stats(self) -> Any:
         """As Loader.stats."""
         return self.loader.stats()
+
+    def diagnose(self) -> Diagnosis:
+        """As Loader.diagnose."""
+        return self.loader.diagnose()
 
     @property
     def metrics(self) -> Any:

@@ -70,6 +70,13 @@ class Bytes(unittest.TestCase):
             np.testing.assert_array_equal(got.ids, wanted.ids)
             self.assertEqual(got.state_dict(), wanted.state_dict())
 
+    def test_their_loader_is_diagnosed(self):
+        # What a loader has copied ahead counts: nothing behind the only epoch.
+        with mr.range(20).batch(8).cuda(repeat=False) as loader:
+            for batch in loader:
+                arrived(batch)
+            self.assertEqual(loader.diagnose().dict["samples"], 20)
+
     def test_they_are_those_of_the_host(self):
         self.check_same(shuffled(44))
         self.check_same(shuffled(44), last="trim")

@@ -231,7 +231,14 @@ class Forks(unittest.TestCase):
             except mr.FailedPrecondition as error:
                 return str(error)
 
+        def undiagnosed():
+            try:
+                return str(loader.diagnose())
+            except mr.FailedPrecondition as error:
+                return str(error)
+
         self.assertIn("forked", self.in_child(refused))
+        self.assertIn("forked", self.in_child(undiagnosed))
         own = mr.range(20).batch(4).numpy("value")
         self.assertEqual(self.in_child(lambda: str(next(iter(own)).tolist())), "[0, 1, 2, 3]")
         self.assertEqual(next(iter(loader)).tolist(), [0, 1, 2, 3])

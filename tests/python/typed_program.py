@@ -45,6 +45,7 @@ def read(plan: mr.Plan) -> int:
 def sinks(plan: mr.Plan) -> None:
     torch: mr.torch.TorchLoader = plan.torch(("image", "label"), layout="channels_last")
     torch.set_epoch(len(torch))
+    print(torch.diagnose().sentence.upper())
     jax: mr.jax.JaxLoader = plan.jax(None, "image")
     jax.set_epoch(1)
     keras: mr.keras.Dataset = plan.keras("image", "label")
@@ -53,6 +54,9 @@ def sinks(plan: mr.Plan) -> None:
     cuda: mr.DeviceLoader = plan.cuda("image", device=batches)
     for loader in (jax, tf, cuda):
         figures: dict[str, float] = loader.stats()
+        why: mr.Diagnosis = loader.diagnose()
+        settings: list[str | None] = [change.setting for change in why.what_ifs]
+        print(why.verdict.upper(), why.wait_fraction + 1, settings, why.dict["host"])
         print(figures["wait_fraction"], loader.metrics["millrace_batches_total"])
 
 
