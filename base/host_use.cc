@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
-#include <filesystem>
 #include <fstream>
 #include <set>
 #include <sstream>
@@ -18,8 +17,6 @@
 
 namespace millrace {
 namespace {
-
-namespace fs = std::filesystem;
 
 double SecondsOf(const timeval& time) {
   return static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec);
@@ -49,19 +46,6 @@ std::optional<int64_t> NumberOf(const std::string& file, std::string_view name) 
 std::optional<double> Scaled(std::optional<int64_t> number, double scale) {
   if (!number.has_value()) return std::nullopt;
   return scale * static_cast<double>(*number);
-}
-
-// The second number of each thread's schedstat, in nanoseconds.
-std::optional<double> RunDelay(const std::string& proc) {
-  std::optional<double> sum;
-  std::error_code error;
-  for (fs::directory_iterator it(proc + "/self/task", error), end; !error && it != end;
-       it.increment(error)) {
-    std::ifstream in(it->path() / "schedstat");
-    double run_ns = 0, delay_ns = 0;
-    if (in >> run_ns >> delay_ns) sum = sum.value_or(0) + 1e-9 * delay_ns;
-  }
-  return sum;
 }
 
 // Version 2 counts microseconds of a cgroup, version 1 nanoseconds. A quota further up throttles
@@ -156,7 +140,6 @@ HostUse ReadHostUse(const std::string& proc, const std::string& cgroup_root) {
   ReadProcessorTime(use);
   use.device_read_bytes = NumberOf(proc + "/self/io", "read_bytes");
   use.call_read_bytes = NumberOf(proc + "/self/io", "rchar");
-  use.run_delay_seconds = RunDelay(proc);
   use.throttled_seconds = Throttled(cgroup_root, proc + "/self/cgroup");
   use.cpu_pressure_seconds = Pressure(proc, cgroup_root, "cpu");
   use.io_pressure_seconds = Pressure(proc, cgroup_root, "io");
@@ -174,7 +157,6 @@ HostUse UseBetween(const HostUse& earlier, const HostUse& later) {
   use.involuntary_switches = later.involuntary_switches - earlier.involuntary_switches;
   use.device_read_bytes = Minus(later.device_read_bytes, earlier.device_read_bytes);
   use.call_read_bytes = Minus(later.call_read_bytes, earlier.call_read_bytes);
-  use.run_delay_seconds = Minus(later.run_delay_seconds, earlier.run_delay_seconds);
   use.throttled_seconds = Minus(later.throttled_seconds, earlier.throttled_seconds);
   use.cpu_pressure_seconds = Minus(later.cpu_pressure_seconds, earlier.cpu_pressure_seconds);
   use.io_pressure_seconds = Minus(later.io_pressure_seconds, earlier.io_pressure_seconds);
@@ -192,7 +174,6 @@ HostUse ShareOf(HostUse use, int parts) {
   use.involuntary_switches /= parts;
   if (use.device_read_bytes.has_value()) *use.device_read_bytes /= parts;
   if (use.call_read_bytes.has_value()) *use.call_read_bytes /= parts;
-  if (use.run_delay_seconds.has_value()) *use.run_delay_seconds /= parts;
   return use;
 }
 

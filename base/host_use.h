@@ -20,8 +20,6 @@ struct HostUse {
   int64_t involuntary_switches = 0;
   std::optional<int64_t> device_read_bytes;  // bytes that it made storage deliver
   std::optional<int64_t> call_read_bytes;    // bytes of its calls of read, from the page cache too
-  // Time that threads which could run waited for a processor; of threads that live now.
-  std::optional<double> run_delay_seconds;
 
   // The cgroup of the process.
   std::optional<double> throttled_seconds;  // time in which its quota held threads back

@@ -28,7 +28,6 @@ void Members(Archive& archive, T& host) {
   archive("involuntary_switches", host.involuntary_switches);
   archive("device_read_bytes", host.device_read_bytes);
   archive("call_read_bytes", host.call_read_bytes);
-  archive("run_delay_seconds", host.run_delay_seconds);
   archive("throttled_seconds", host.throttled_seconds);
   archive("cpu_pressure_seconds", host.cpu_pressure_seconds);
   archive("io_pressure_seconds", host.io_pressure_seconds);

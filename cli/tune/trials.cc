@@ -93,7 +93,7 @@ absl::StatusOr<PlanTrials::Count> PlanTrials::RunFor(double seconds, int64_t bat
 
 // A stretch that has just begun, with the stream, tells nothing.
 void PlanTrials::Diagnose(const Settings& settings) {
-  pipeline::DiagnosisOptions options = DiagnosisOptionsOf(plan_, *pipeline_);
+  pipeline::DiagnosisOptions options = pipeline::DiagnosisOptionsOf(plan_, *pipeline_);
   options.settings = {"threads: $0", "memory_budget_mib: $0", "prefetch { batches: $0 }"};
   pipeline::Diagnosis diagnosis = stretch_->Diagnose(options);
   if (diagnosis.binding.empty()) return;

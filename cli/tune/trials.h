@@ -11,11 +11,11 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "base/context.h"
-#include "cli/diagnose/stretch.h"
 #include "cli/tune/setting.h"
 #include "pipeline/diagnosis.h"
 #include "pipeline/pipeline.h"
 #include "pipeline/plan.h"
+#include "pipeline/stretch.h"
 
 namespace millrace::cli {
 
@@ -58,7 +58,7 @@ class PlanTrials {
   std::optional<Settings> settings_;  // those of pipeline_
   std::shared_ptr<Context> context_;
   std::unique_ptr<pipeline::Pipeline> pipeline_;
-  std::optional<Stretch> stretch_;  // of the turns of pipeline_; nullopt: it has not run
+  std::optional<pipeline::Stretch> stretch_;  // of the turns of pipeline_; nullopt: it has not run
   std::vector<std::pair<Settings, pipeline::Diagnosis>> diagnoses_;
   std::string token_;        // where the stream goes on; empty: at its start
   std::string start_token_;  // of the start of the stream

@@ -32,10 +32,9 @@ TEST_F(HostUseTest, NumbersWithoutTheirFilesAreAbsent) {
   const HostUse use = Read();
   EXPECT_GT(use.now_seconds, 0);
   EXPECT_GT(use.process_seconds(), 0);
-  EXPECT_FALSE(use.device_read_bytes || use.call_read_bytes || use.run_delay_seconds ||
-               use.throttled_seconds || use.cpu_pressure_seconds || use.io_pressure_seconds ||
-               use.memory_pressure_seconds || use.busy_core_seconds || use.stolen_core_seconds ||
-               use.foreign_core_seconds());
+  EXPECT_FALSE(use.device_read_bytes || use.call_read_bytes || use.throttled_seconds ||
+               use.cpu_pressure_seconds || use.io_pressure_seconds || use.memory_pressure_seconds ||
+               use.busy_core_seconds || use.stolen_core_seconds || use.foreign_core_seconds());
 }
 
 TEST_F(HostUseTest, BytesReadAreThoseOfProcSelfIo) {
@@ -43,13 +42,6 @@ TEST_F(HostUseTest, BytesReadAreThoseOfProcSelfIo) {
   const HostUse use = Read();
   EXPECT_EQ(use.device_read_bytes, 700);
   EXPECT_EQ(use.call_read_bytes, 900);
-}
-
-TEST_F(HostUseTest, RunDelayIsThatOfAllThreads) {
-  Write("proc/self/task/1/schedstat", "5000000000 250000000 7\n");
-  Write("proc/self/task/2/schedstat", "1 500000000 7\n");
-  Write("proc/self/task/3/other", "");
-  EXPECT_DOUBLE_EQ(*Read().run_delay_seconds, 0.75);
 }
 
 TEST_F(HostUseTest, Version2IsThrottledByItselfOrByAParent) {
@@ -93,13 +85,12 @@ TEST_F(HostUseTest, OnlyProcessorsOfThisProcessCount) {
 TEST_F(HostUseTest, MalformedFilesAreAbsentNumbers) {
   Write("proc/self/io", "read_bytes: x\nrchar:\n");
   Write("proc/self/cgroup", "0::/\n::\nnonsense\n");
-  Write("proc/self/task/1/schedstat", "words");
   Write("proc/stat", "cpu0 1 2\ncpu1\n\n");
   Write("proc/pressure/cpu", "some avg10=0.00\n");
   Write("cgroup/cpu.stat", "throttled_usec\n");
   const HostUse use = Read();
-  EXPECT_FALSE(use.device_read_bytes || use.call_read_bytes || use.run_delay_seconds ||
-               use.throttled_seconds || use.cpu_pressure_seconds || use.busy_core_seconds);
+  EXPECT_FALSE(use.device_read_bytes || use.call_read_bytes || use.throttled_seconds ||
+               use.cpu_pressure_seconds || use.busy_core_seconds);
 }
 
 TEST_F(HostUseTest, TheDifferenceIsOfTheNumbersThatBothHave) {
@@ -111,8 +102,6 @@ TEST_F(HostUseTest, TheDifferenceIsOfTheNumbersThatBothHave) {
   earlier.device_read_bytes = 100;
   later.device_read_bytes = 350;
   later.call_read_bytes = 9;
-  earlier.run_delay_seconds = 5;  // a thread with a delay has ended
-  later.run_delay_seconds = 4;
   earlier.busy_core_seconds = 100;
   later.busy_core_seconds = 105;
   const HostUse between = UseBetween(earlier, later);
@@ -120,7 +109,6 @@ TEST_F(HostUseTest, TheDifferenceIsOfTheNumbersThatBothHave) {
   EXPECT_DOUBLE_EQ(between.process_seconds(), 2);
   EXPECT_EQ(between.device_read_bytes, 250);
   EXPECT_EQ(between.call_read_bytes, std::nullopt);
-  EXPECT_EQ(between.run_delay_seconds, 0);
   EXPECT_DOUBLE_EQ(*between.foreign_core_seconds(), 3);
 }
 
@@ -132,7 +120,6 @@ TEST(HostUse, AShareIsOfTheProcessAndNotOfTheHost) {
   use.voluntary_switches = 10;
   use.involuntary_switches = 6;
   use.device_read_bytes = 700;
-  use.run_delay_seconds = 3;
   use.throttled_seconds = 1;
   use.io_pressure_seconds = 5;
   use.busy_core_seconds = 12;
@@ -144,7 +131,6 @@ TEST(HostUse, AShareIsOfTheProcessAndNotOfTheHost) {
   EXPECT_EQ(share.involuntary_switches, 3);
   EXPECT_EQ(share.device_read_bytes, 350);
   EXPECT_EQ(share.call_read_bytes, std::nullopt);
-  EXPECT_EQ(share.run_delay_seconds, 1.5);
   EXPECT_EQ(share.throttled_seconds, 1);
   EXPECT_EQ(share.io_pressure_seconds, 5);
   EXPECT_EQ(share.busy_core_seconds, 12);
