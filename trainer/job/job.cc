@@ -245,8 +245,8 @@ CoreSplit SplitCores(int usable, int local_ranks, int threads, int pipeline_thre
   CoreSplit split;
   split.usable = usable;
   split.per_rank = threads > 0 ? threads : std::max(1, usable / std::max(1, local_ranks));
-  split.pipeline_most = pipeline_threads > 0 ? pipeline_threads : split.per_rank;
   const int spared = std::max(1, split.per_rank / 4);
+  split.pipeline_most = pipeline_threads > 0 ? pipeline_threads : spared;
   split.pipeline = std::min(spared, split.pipeline_most);
   split.compute = split.per_rank >= 4 ? split.per_rank - spared : split.per_rank;
   split.io = std::clamp(2 * split.pipeline_most, 4, 64);

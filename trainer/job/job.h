@@ -77,7 +77,7 @@ struct CoreSplit {
   int per_rank = 1;  // cores for this rank
   int compute = 1;
   int pipeline = 1;  // threads of SCHED_BATCH, which run when compute leaves a core idle
-  // The most threads of the pipeline, which it takes while the training waits for it.
+  // The most threads of the pipeline.
   int pipeline_most = 1;
   int io = 4;  // threads, not cores: they wait for a device
 
@@ -88,9 +88,8 @@ struct CoreSplit {
 // A rank with four cores or more leaves a quarter of them to the pipeline. With fewer, compute
 // keeps all, and the pipeline's threads run in the gaps: as SCHED_BATCH they cost compute little,
 // while losing a core would cost it a third or half. The pipeline takes as many threads as it
-// needs, up to `pipeline_threads`, or to one for each core of the rank where that is 0: a training
-// that waits for data has idle cores. Threads of compute never depend on those of the pipeline,
-// since bits do on them.
+// needs, up to `pipeline_threads`, or to that quarter where it is 0. Threads of compute never
+// depend on those of the pipeline, since bits do on them.
 CoreSplit SplitCores(int usable, int local_ranks, int threads, int pipeline_threads);
 
 }  // namespace millrace::trainer

@@ -173,13 +173,14 @@ TEST(JobTest, CoresAreSplitAmongRanksComputeAndPipeline) {
     return std::vector<int>{cores.per_rank, cores.compute, cores.pipeline, cores.pipeline_most};
   };
   EXPECT_EQ(split(2, 2, 0, 0), (std::vector<int>{1, 1, 1, 1}));
-  EXPECT_EQ(split(2, 1, 0, 0), (std::vector<int>{2, 2, 1, 2}));
-  EXPECT_EQ(split(16, 1, 0, 0), (std::vector<int>{16, 12, 4, 16}));
-  EXPECT_EQ(split(16, 4, 0, 0), (std::vector<int>{4, 3, 1, 4}));
+  EXPECT_EQ(split(2, 1, 0, 0), (std::vector<int>{2, 2, 1, 1}));
+  EXPECT_EQ(split(16, 1, 0, 0), (std::vector<int>{16, 12, 4, 4}));
+  EXPECT_EQ(split(16, 4, 0, 0), (std::vector<int>{4, 3, 1, 1}));
   EXPECT_EQ(split(1, 8, 0, 0), (std::vector<int>{1, 1, 1, 1}));
   EXPECT_EQ(split(16, 1, 8, 6), (std::vector<int>{8, 6, 2, 6}));
   EXPECT_EQ(split(16, 1, 4, 9), (std::vector<int>{4, 3, 1, 9}));
-  EXPECT_EQ(SplitCores(16, 1, 0, 0).PipelineText(), "4 to 16");
+  EXPECT_EQ(SplitCores(16, 1, 0, 0).PipelineText(), "4");
+  EXPECT_EQ(SplitCores(16, 1, 0, 16).PipelineText(), "4 to 16");
   EXPECT_EQ(SplitCores(16, 1, 0, 4).PipelineText(), "4");
   EXPECT_EQ(SplitCores(16, 1, 0, 2).PipelineText(), "2");
 }
