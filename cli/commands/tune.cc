@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <chrono>
 #include <filesystem>
 #include <limits>
 #include <map>
@@ -52,10 +51,6 @@ struct Flags {
 constexpr double kTurnPart = 0.01;
 constexpr double kShortestTurn = 0.1;
 constexpr double kLongestTurn = 1;
-
-double SecondsNow() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 // The memory that the search may try: three quarters of the limit on this process, or the default
 // budget where there is none; and what the plan has.

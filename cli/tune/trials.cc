@@ -18,11 +18,11 @@ constexpr double kMostTurns = 10;
 // The part of a turn for which a pipeline that was just opened runs unmeasured.
 constexpr double kWarmUp = 0.3;
 
+}  // namespace
+
 double SecondsNow() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
-
-}  // namespace
 
 absl::Status PlanTrials::Begin(const Settings& settings) {
   ContextOptions options;

@@ -19,6 +19,9 @@
 
 namespace millrace::cli {
 
+// The time of the steady clock.
+double SecondsNow();
+
 // Turns of a plan under settings that change. Each goes on with the stream where the one before it
 // has stopped, so that all read data of one kind, and no turn finds its data in the page cache
 // because the one before has read it. At its end the stream begins again. Thread-compatible.

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/bytes_text.h"
+#include "base/number_text.h"
 #include "pipeline/diagnosis/parts.h"
 #include "pipeline/diagnosis/what_if.h"
 
@@ -15,14 +16,6 @@ namespace {
 
 // From this number of cores on, other programs are worth a mention.
 constexpr double kNotableCores = 0.2;
-
-std::string WithCommas(int64_t number) {
-  std::string text = absl::StrCat(number);
-  for (auto at = static_cast<int64_t>(text.size()) - 3; at > 0; at -= 3) {
-    text.insert(static_cast<size_t>(at), ",");
-  }
-  return text;
-}
 
 std::string Percent(double fraction) { return absl::StrFormat("%.0f %%", 100 * fraction); }
 
@@ -193,7 +186,7 @@ std::string NotBoundText(const Diagnosis& diagnosis) {
 }  // namespace
 
 std::string RateText(double rate) {
-  if (rate >= 99.95) return WithCommas(std::llround(std::min(rate, 1e15)));
+  if (rate >= 99.95) return Grouped(static_cast<int64_t>(std::llround(std::min(rate, 1e15))));
   return rate >= 9.995 ? absl::StrFormat("%.1f", rate) : absl::StrFormat("%.2f", rate);
 }
 
