@@ -297,7 +297,7 @@ bool Executor::NextItem(TaskClock& clock, WorkItem& item) {
   } else {
     state_.demand.EndWork(clock.item_ns, now_ns);
     state_.profiler.EndItem(KindOf(item), clock.item_ns, now_ns);
-    EndItemLocked(item);  // nothing is left in it that the executor owns
+    EndItemLocked(item, now_ns);  // nothing is left in it that the executor owns
   }
   if (state_.ring.consumer_waits() && state_.demand.LookIsDue(now_ns)) AdaptLocked();
   const bool may_go_on = now_ns - clock.task_ns < kTaskNanoseconds;
@@ -308,6 +308,7 @@ bool Executor::NextItem(TaskClock& clock, WorkItem& item) {
   if (goes_on) {
     clock.item_ns = now_ns;
     state_.demand.BeginWork(now_ns);
+    if (HasOrder(item)) state_.profiler.BeginOrder(now_ns);
     WakeWorkersLocked();
   }
   NoteWaitLocked(now_ns);
@@ -324,7 +325,7 @@ void Executor::NoteWaitLocked(int64_t now_ns) {
 
 // Does the part of an item that needs the mutex, which is held between two items anyway. Runs that
 // are done, or that a plan did not need, are idle again.
-void Executor::EndItemLocked(WorkItem& item) {
+void Executor::EndItemLocked(WorkItem& item, int64_t now_ns) {
   RunQueues& queues = state_.queues;
   if (auto* const process = std::get_if<ProcessItem>(&item)) {
     for (RowsRun* const run : process->runs) FinishRunLocked(*run);
@@ -333,7 +334,7 @@ void Executor::EndItemLocked(WorkItem& item) {
     }
     queues.GiveBack(std::move(process->scratch));
     process->batch->remaining_rows -= process->num_rows;
-    if (process->batch->remaining_rows == 0) FilledLocked(process->batch);
+    if (process->batch->remaining_rows == 0) FilledLocked(process->batch, now_ns);
     queues.rows().GiveBack(process->runs);
   } else if (const auto* const plan = std::get_if<PlanItem>(&item)) {
     queues.rows().GiveBack(plan->idle);
@@ -364,16 +365,15 @@ void Executor::Execute(OpenItem& item) {
   OpenBatch* const opened = batch.get();
   Locked lock(*this);
   state_.ring.EndOpening(std::move(batch));
-  if (opened->remaining_rows == 0) FilledLocked(opened);
+  if (opened->remaining_rows == 0) FilledLocked(opened, ProfileNow());
 }
 
 void Executor::Execute(PlanItem& item) {
   if (!item.batch->closed) {
-    const int64_t begin_ns = ProfileNow();
     planner_.FillIds(item);
-    const int64_t serial_ns = ProfileNow() - begin_ns;
+    const int64_t now_ns = ProfileNow();
     Locked lock(*this);
-    state_.profiler.AddSerial(serial_ns);
+    state_.profiler.EndOrder(now_ns);
     state_.queues.SetPlanning(false);
     WakeWorkersLocked();
   }
@@ -425,12 +425,11 @@ void Executor::Execute(FinishItem& item) {
   Locked lock(*this);
   if (!status->ok()) state_.ring.NoteError();
   item.batch->error = *std::move(status);
-  ReadyLocked(item.batch);
+  ReadyLocked(item.batch, ProfileNow());
 }
 
 void Executor::Execute(ScanItem& item) {
   const ScanClaim& claim = item.claim;
-  const int64_t begin_ns = ProfileNow();
   const std::vector<SampleId> ids = planner_.IdsOf(*item.order, claim);
   if (claim.discards) {
     ReleaseRecords(*parts_.growing, ids);  // positions of a lane that is done are passed over
@@ -449,7 +448,7 @@ void Executor::Execute(ScanItem& item) {
     Locked lock(*this);
     // One worker plans at a time, so blocks come onto the board in the order of claims.
     state_.pass_one.Append(claim, runs);
-    state_.profiler.AddSerial(ProfileNow() - begin_ns);
+    state_.profiler.EndOrder(ProfileNow());
     state_.queues.SetPlanning(false);
     admitted = state_.queues.AdmitPlanned(runs);
     WakeWorkersLocked();
@@ -602,18 +601,18 @@ std::unique_ptr<RunScratch> Executor::CountScratch(std::unique_ptr<RunScratch> s
 
 // Batches whose rows have all landed, or that are ready.
 
-void Executor::FilledLocked(OpenBatch* batch) {
+void Executor::FilledLocked(OpenBatch* batch, int64_t now_ns) {
   const bool to_do = !parts_.batch_ops.empty() || !batch->tolerable.empty();
   if (to_do && batch->error.ok()) {
     state_.ring.PutFilled(batch);
   } else {
-    ReadyLocked(batch);
+    ReadyLocked(batch, now_ns);
   }
 }
 
-void Executor::ReadyLocked(OpenBatch* batch) {
+void Executor::ReadyLocked(OpenBatch* batch, int64_t now_ns) {
   state_.ring.PutReady(batch, ItemsAreShort(batch->data->layout->slab_bytes));
-  state_.profiler.SetReady(ProfileNow(), state_.ring.num_ready());
+  state_.profiler.SetReady(now_ns, state_.ring.num_ready());
   AdaptLocked();
 }
 

@@ -127,7 +127,7 @@ class Executor {
   void RunTask() MILLRACE_EXCLUDES(mu_);
   void GiveUp(const absl::Status& error, WorkItem& item) MILLRACE_EXCLUDES(mu_);
   bool NextItem(TaskClock& clock, WorkItem& item) MILLRACE_EXCLUDES(mu_);
-  void EndItemLocked(WorkItem& item) MILLRACE_REQUIRES(mu_);
+  void EndItemLocked(WorkItem& item, int64_t now_ns) MILLRACE_REQUIRES(mu_);
   void EndTaskLocked() MILLRACE_REQUIRES(mu_);
   void CallWorkers(int tasks) MILLRACE_EXCLUDES(mu_);
   void NotCalled(int tasks, const absl::Status& error) MILLRACE_EXCLUDES(mu_);
@@ -160,8 +160,8 @@ class Executor {
   std::unique_ptr<RunScratch> CountScratch(std::unique_ptr<RunScratch> scratch);
 
   // Batches whose rows have all landed, or that are ready.
-  void FilledLocked(OpenBatch* batch) MILLRACE_REQUIRES(mu_);
-  void ReadyLocked(OpenBatch* batch) MILLRACE_REQUIRES(mu_);
+  void FilledLocked(OpenBatch* batch, int64_t now_ns) MILLRACE_REQUIRES(mu_);
+  void ReadyLocked(OpenBatch* batch, int64_t now_ns) MILLRACE_REQUIRES(mu_);
   bool ItemsAreShort(size_t next_slab_bytes) const;
   void TryCandidates(OpenBatch& batch) MILLRACE_EXCLUDES(mu_);
 

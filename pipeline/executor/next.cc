@@ -147,7 +147,9 @@ absl::StatusOr<std::optional<Batch>> Executor::DeliverLocked() {
   data->held = true;
   budget_->Hold(data->reserved_bytes);
   counters_.batches.Add();
-  const int64_t now_ns = ProfileNow();
+  // A consumer that waits takes the batch as soon as it is ready.
+  const bool waited = state_.ring.consumer_waits();
+  const int64_t now_ns = waited ? state_.profiler.ready_since_ns() : ProfileNow();
   state_.profiler.Delivered(now_ns, data->num_valid_rows);
   state_.profiler.SetReady(now_ns, state_.ring.num_ready());
   state_.ring.Delivered(std::move(batch), data->resume_token);

@@ -24,6 +24,11 @@ static_assert(kKinds.size() + 1 == std::variant_size_v<WorkItem>);
 
 ItemKind KindOf(const WorkItem& item) { return kKinds[item.index() - 1]; }
 
+bool HasOrder(const WorkItem& item) {
+  const auto* const plan = std::get_if<PlanItem>(&item);
+  return (plan != nullptr && !plan->batch->closed) || std::holds_alternative<ScanItem>(item);
+}
+
 // LevelTime.
 
 void LevelTime::Begin(int64_t now_ns, int64_t level) {

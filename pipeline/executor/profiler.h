@@ -24,6 +24,8 @@ namespace millrace::pipeline {
 
 // The kind of an item that is something.
 ItemKind KindOf(const WorkItem& item);
+// True if the item evaluates the order of samples, as one item at a time may.
+bool HasOrder(const WorkItem& item);
 
 // Threads read the clock before they have the mutex, so times may come in another order than they
 // were read in: a time before the last one counts as that one.
@@ -34,6 +36,8 @@ class LevelTime {
   void Begin(int64_t now_ns, int64_t level);
   void Set(int64_t now_ns, int64_t level);
   int64_t level() const { return level_; }
+  // The time of the last change.
+  int64_t since_ns() const { return since_ns_; }
   // The sum of level x nanoseconds until now.
   int64_t Sum(int64_t now_ns) const;
 
@@ -132,7 +136,13 @@ class Profiler {
   // The end of a ProcessItem. Takes in the sample of one of its runs, if there is one, and empties
   // it.
   void EndWork(const WorkTimes& work, RunSample& sample);
+  // The settler was at work.
   void AddSerial(int64_t ns) { serial_ns_ += ns; }
+  // A worker begins to evaluate the order, and has done so.
+  void BeginOrder(int64_t now_ns) { order_begins_ns_ = now_ns; }
+  void EndOrder(int64_t now_ns) {
+    if constexpr (kProfiles) serial_ns_ += now_ns - order_begins_ns_;
+  }
   void SetGoal(int64_t now_ns, int threads) {
     if constexpr (kProfiles) goal_.Set(now_ns, threads);
   }
@@ -143,6 +153,8 @@ class Profiler {
     ready_.Set(now_ns, batches);
     if (trace_ != nullptr) trace_->SetReady(batches, now_ns);
   }
+  // The time at which the number of ready batches changed last.
+  int64_t ready_since_ns() const { return ready_.since_ns(); }
   void Delivered(int64_t now_ns, int64_t rows) {
     if constexpr (!kProfiles) return;
     ++batches_;
@@ -172,6 +184,7 @@ class Profiler {
   std::array<ItemTimes, kNumItemKinds> items_{};
   WorkTimes work_;
   int64_t serial_ns_ = 0;
+  int64_t order_begins_ns_ = 0;  // the time at which a worker began to evaluate the order
   int64_t batches_ = 0;
   int64_t rows_ = 0;
   LevelTime goal_;
