@@ -1,10 +1,11 @@
 #include "pipeline/run/read_buffer.h"
 
+#include <pthread.h>
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <atomic>
 #include <new>
-#include <vector>
 
 namespace millrace::pipeline {
 namespace {
@@ -30,36 +31,41 @@ void Free(std::byte* memory, size_t capacity) {
   }
 }
 
-// True once this thread's spare buffers were destroyed. Static objects free buffers after that.
-thread_local bool gone = false;
+// The most buffers that a thread keeps: none is smaller than a grain.
+constexpr size_t kMostSpares = kMostSpareBytes / kGrainBytes;
 
-// The buffers that a thread has freed, the last one at the end.
+// The buffers that a thread has freed, the last one at the end. It takes no memory, since a buffer
+// is freed also where there is none. That is why it is trivial: a thread_local object with a
+// destructor is registered with memory when a thread uses it first.
 class Spares {
  public:
-  ~Spares() {
-    gone = true;
-    MakeRoom(kMostSpareBytes);
-  }
-
-  void Keep(std::byte* memory, size_t capacity) {
+  // False if the buffer is not kept, since nothing would free it at the end of the thread.
+  bool Keep(std::byte* memory, size_t capacity) {
+    if (!is_freed_at_end_ && !FreeAtEndOfThread()) return false;
     MakeRoom(capacity);
-    buffers_.push_back({memory, capacity});
+    buffers_[count_++] = {memory, capacity};
     bytes_ += capacity;
+    return true;
   }
 
   // Returns the latest buffer that is large enough, or nullptr. A mapped one serves only runs that
   // would map their own: the budget counts the run's bytes, and the pages of a mapped buffer would
   // be many times as many.
   ReadBuffer Take(size_t bytes) {
-    for (size_t i = buffers_.size(); i > 0; --i) {
+    for (size_t i = count_; i > 0; --i) {
       const Buffer buffer = buffers_[i - 1];
       if (buffer.capacity < bytes) continue;
       if (buffer.capacity >= kMappedBytes && !IsMapped(bytes)) continue;
-      buffers_.erase(buffers_.begin() + static_cast<ptrdiff_t>(i - 1));
-      bytes_ -= buffer.capacity;
+      Remove(i - 1);
       return {buffer.memory, {buffer.capacity}};
     }
     return nullptr;
+  }
+
+  // The thread ends.
+  void FreeAll() {
+    is_freed_at_end_ = false;
+    MakeRoom(kMostSpareBytes);
   }
 
  private:
@@ -68,31 +74,58 @@ class Spares {
     size_t capacity;
   };
 
+  bool FreeAtEndOfThread();
   // Frees the oldest until `bytes` more may be kept.
   void MakeRoom(size_t bytes) {
-    while (!buffers_.empty() && bytes_ + bytes > kMostSpareBytes) {
-      Free(buffers_.front().memory, buffers_.front().capacity);
-      bytes_ -= buffers_.front().capacity;
-      buffers_.erase(buffers_.begin());
+    while (count_ > 0 && (bytes_ + bytes > kMostSpareBytes || count_ == kMostSpares)) {
+      Free(buffers_[0].memory, buffers_[0].capacity);
+      Remove(0);
     }
   }
+  void Remove(size_t at) {
+    bytes_ -= buffers_[at].capacity;
+    std::copy(buffers_ + at + 1, buffers_ + count_, buffers_ + at);
+    --count_;
+  }
 
-  std::vector<Buffer> buffers_;
-  size_t bytes_ = 0;
+  Buffer buffers_[kMostSpares];
+  size_t count_;
+  size_t bytes_;
+  bool is_freed_at_end_;
 };
-thread_local Spares spares;
+constinit thread_local Spares spares = {};
+
+// The key whose destructor frees the buffers of a thread at its end. Of a thread's first 32 keys
+// glibc keeps the values without memory.
+class EndOfThread {
+ public:
+  EndOfThread() { has_key_ = pthread_key_create(&key_, &Run) == 0; }
+  ~EndOfThread() {
+    if (has_key_.exchange(false)) pthread_key_delete(key_);
+  }
+  bool IsWatched() const { return has_key_ && pthread_setspecific(key_, &spares) == 0; }
+
+ private:
+  static void Run(void* of_thread) { static_cast<Spares*>(of_thread)->FreeAll(); }
+
+  pthread_key_t key_ = 0;
+  std::atomic<bool> has_key_ = false;  // the main thread -> any
+};
+EndOfThread end_of_thread;
+
+bool Spares::FreeAtEndOfThread() {
+  is_freed_at_end_ = end_of_thread.IsWatched();
+  return is_freed_at_end_;
+}
 
 }  // namespace
 
 void FreeReadBuffer::operator()(std::byte* memory) const {
-  if (capacity > kMostKeptBytes || gone) return Free(memory, capacity);
-  spares.Keep(memory, capacity);
+  if (capacity > kMostKeptBytes || !spares.Keep(memory, capacity)) Free(memory, capacity);
 }
 
 ReadBuffer MakeReadBuffer(size_t bytes) {
-  if (!gone) {
-    if (ReadBuffer spare = spares.Take(bytes)) return spare;
-  }
+  if (ReadBuffer spare = spares.Take(bytes)) return spare;
   const size_t grain = IsMapped(bytes) ? kMappedGrainBytes : kGrainBytes;
   const size_t capacity = (std::max<size_t>(bytes, 1) + grain - 1) / grain * grain;
   if (capacity < kMappedBytes) return {new (std::nothrow) std::byte[capacity], {capacity}};
