@@ -133,7 +133,7 @@ struct Training {
 
 // Forward, backward and update.
 inline void RunStep(trainer::Network& network, const Batch& batch, Training& training) {
-  Check(network.Forward(batch.Input()).status());
+  Check(network.Forward(batch.Input()));
   Check(network.Backward([](size_t) { return absl::OkStatus(); }));
   training.Update();
 }

@@ -26,7 +26,7 @@ struct StepInput {
   std::vector<ConstTensorView> targets;
   std::span<const uint8_t> valid;  // one byte per row; 0: padding, which counts for nothing
   int64_t global_valid_rows = 0;   // over all ranks: the divisor of the loss
-  double loss_scale = 1;           // factor of the gradients, not of StepResult's losses
+  double loss_scale = 1;           // factor of the gradients between layers; a power of two
   std::span<const SampleId> ids;   // the samples in the rows; empty: 0, 1, ...
   // Keys of the random numbers of a training step, beside the sample's id.
   uint64_t seed = 0;
@@ -55,40 +55,44 @@ class Network {
 
   virtual ~Network() = default;
 
-  // Runs the layers and the losses.
+  // Begins to run the layers and the losses. The tensors of `input` stay as they are until Result.
   //   INVALID_ARGUMENT  the input does not fit the model, or a label is no class (RecordError says
   //                     which record)
   //   INTERNAL          the compute library failed (its words are in the message)
   //   other             that of BackendOptions::sum_over_ranks
-  virtual absl::StatusOr<StepResult> Forward(const StepInput& input) = 0;
+  virtual absl::Status Forward(const StepInput& input) = 0;
+  // Waits for the last Forward, and returns its results. INTERNAL: as Forward.
+  virtual absl::StatusOr<StepResult> Result() = 0;
 
-  // Runs the layers backward after a Forward, from output_gradient. Each gradient of (loss sum *
-  // loss_scale / global_valid_rows) is written to the memory that the backend was made with, and
-  // reported as soon as it is there, in the reverse order of the parameters. If `ready` is empty,
-  // the gradients of the inputs alone are wanted, and those of the parameters become undefined.
-  // REQUIRES: the network is compiled for training.
+  // Runs the layers backward after a Forward, from the gradients of its losses or those that were
+  // set since. Each gradient of (loss sum / global_valid_rows) is written to the memory that the
+  // backend was made with, and reported as soon as it is there, or will be there for work that is
+  // given to the device later, in the reverse order of the parameters. If `ready` is empty, the
+  // gradients of the inputs alone are wanted, and those of the parameters become undefined. May be
+  // called again. REQUIRES: the network is compiled for training.
   //   INTERNAL  the compute library failed
   //   other     what `ready` or sum_over_ranks returned; the step ends there
   virtual absl::Status Backward(const GradientReady& ready) = 0;
 
-  // The statistics of the valid rows of the last Forward, one tensor for each buffer of the model.
+  // The statistics of the valid rows of the last Result, one tensor for each buffer of the model.
   // REQUIRES: the network is compiled for training.
   virtual const TensorSet& statistics() const = 0;
 
   // The value that loss `i` of the model reads, of the last Forward: its rows one after the other.
-  // It lives until the next Forward.
-  virtual std::span<const float> output(size_t i) const = 0;
-  // The gradient of output(i). Forward writes that of the losses that read it; the caller may write
-  // another before Backward. REQUIRES: the network is compiled for training.
-  virtual std::span<float> output_gradient(size_t i) = 0;
-  // The gradient of input `i` of the model, of float32, from the last Backward. REQUIRES: the
-  // network is compiled for kInputGradients.
-  virtual std::span<const float> input_gradient(size_t i) const = 0;
+  // Waits for it; it lives until the next Forward. INTERNAL: as Forward.
+  virtual absl::StatusOr<std::span<const float>> output(size_t i) = 0;
+  // Sets the gradient of output(i), in place of that of its loss, for Backward until the next
+  // Forward. `values` are copied. REQUIRES: the network is compiled for training.
+  virtual absl::Status SetOutputGradient(size_t i, std::span<const float> values) = 0;
+  // The gradient of input `i` of the model, of float32, from the last Backward: times loss_scale.
+  // Waits for it; it lives until the next Backward. REQUIRES: the network is compiled for
+  // kInputGradients. INTERNAL: as Backward.
+  virtual absl::StatusOr<std::span<const float>> input_gradient(size_t i) = 0;
 
   // The name of the first layer whose result in the last Forward has values that are infinite or
   // NaN, to explain a loss that is; empty: there is none. The step's inputs must still be there,
   // and the weights be the same. Waits for no other rank.
-  virtual std::string FirstNonFinite() const = 0;
+  virtual std::string FirstNonFinite() = 0;
 };
 
 enum class NetworkUse {
@@ -121,6 +125,7 @@ class Backend {
 enum class Precision {
   kFloat32,
   kBFloat16,  // products and what is between layers; weights, sums, statistics and losses: float32
+  kFloat16,   // as kBFloat16; not on the CPU
   kAuto,      // kBFloat16 where the processor has matrix instructions for it
 };
 

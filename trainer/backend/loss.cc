@@ -149,4 +149,9 @@ StepResult ComputeLoss(const Loss& loss, std::span<const float> output,
   return result;
 }
 
+void Unscale(double scale, std::span<float> gradient) {
+  const auto factor = static_cast<float>(1 / scale);
+  for (float& value : gradient) value *= factor;
+}
+
 }  // namespace millrace::trainer

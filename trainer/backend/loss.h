@@ -21,6 +21,9 @@ StepResult ComputeLoss(const Loss& loss, std::span<const float> output,
                        const ConstTensorView& target, const StepInput& input,
                        std::span<float> gradient);
 
+// Takes a loss scale out of a gradient, exactly.
+void Unscale(double scale, std::span<float> gradient);
+
 }  // namespace millrace::trainer
 
 #endif  // MILLRACE_TRAINER_BACKEND_LOSS_H_

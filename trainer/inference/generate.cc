@@ -90,13 +90,14 @@ absl::Status Generator::Make(int64_t first) {
       {noise_.data(), DType::kF32, inference_.model.input_shape(0).Prepend(kRows)});
   input.valid = valid_;
   input.ids = ids_;
-  return network_.Forward(input).status();
+  return network_.Forward(input);
 }
 
 absl::StatusOr<Prediction> Generator::RowOf(int64_t row) const {
   const Loss& loss = inference_.model.losses[0];
   const int64_t values = loss.shape.num_elements();
-  const auto output = network_.output(0).subspan(row * values, values);
+  MILLRACE_ASSIGN_OR_RETURN(const auto outputs, network_.output(0));
+  const auto output = outputs.subspan(row * values, values);
   const auto number = static_cast<int64_t>(ids_[row].record);
   const std::string bad = WhyNoOutput(inference_.model, loss, output);
   if (!bad.empty()) return absl::OutOfRangeError(absl::StrCat("sample ", number, ": ", bad));

@@ -24,7 +24,7 @@ absl::StatusOr<std::unique_ptr<pipeline::Pipeline>> OpenPlan(const InferenceOpti
   return opened;
 }
 
-absl::Status WriteBatch(const PredictionMaker& maker, const Network& network,
+absl::Status WriteBatch(const PredictionMaker& maker, Network& network,
                         const pipeline::Batch& batch, PredictionWriter& writer) {
   for (int64_t row = 0; row < batch.num_rows(); ++row) {
     if (batch.valid()[row] == 0) continue;
@@ -56,7 +56,7 @@ absl::StatusOr<int64_t> Predict(const InferenceOptions& options, const Inference
         inference.backend->Compile((*batch)->num_rows(), NetworkUse::kPrediction));
     StepInput input = InputOf(inference.model, pipeline, **batch);
     input.targets.clear();
-    if (const auto result = network->Forward(input); !result.ok()) return at_plan(result.status());
+    if (const auto run = network->Forward(input); !run.ok()) return at_plan(run);
     MILLRACE_RETURN_IF_ERROR(WriteBatch(*maker, *network, **batch, writer));
     samples += (*batch)->num_valid_rows();
     if (options.progress) {

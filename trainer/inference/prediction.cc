@@ -55,8 +55,8 @@ std::string WhyNoOutput(const Model& model, const Loss& loss, std::span<const fl
   return absl::StrCat("the output of '", model.values[loss.input].name, "' is not finite");
 }
 
-absl::StatusOr<Prediction> PredictionMaker::RowOf(const Network& network,
-                                                  const pipeline::Batch& batch, int64_t row) const {
+absl::StatusOr<Prediction> PredictionMaker::RowOf(Network& network, const pipeline::Batch& batch,
+                                                  int64_t row) const {
   const SampleId& id = batch.ids()[row];
   const RecordError place = pipeline_.Locate(id);
   Prediction prediction;
@@ -67,7 +67,8 @@ absl::StatusOr<Prediction> PredictionMaker::RowOf(const Network& network,
     const Loss& loss = model_.losses[i];
     const std::string prefix = model_.losses.size() > 1 ? loss.name + "/" : "";
     const int64_t values = loss.shape.num_elements();
-    const auto output = network.output(i).subspan(row * values, values);
+    MILLRACE_ASSIGN_OR_RETURN(const auto outputs, network.output(i));
+    const auto output = outputs.subspan(row * values, values);
     const std::string bad = WhyNoOutput(model_, loss, output);
     if (!bad.empty()) return MakeRecordError(absl::StatusCode::kOutOfRange, place, bad);
     AddOutput(loss, prefix, output, prediction);

@@ -41,7 +41,8 @@ class PredictionMaker {
   // The sample in a valid row of `batch`, which `network` has just predicted: where its record
   // lies, and for each loss the value that it reads, with the target if the pipeline has it.
   //   OUT_OF_RANGE  a value is infinite or NaN (RecordError says for which record)
-  absl::StatusOr<Prediction> RowOf(const Network& network, const pipeline::Batch& batch,
+  //   other         Network::output's
+  absl::StatusOr<Prediction> RowOf(Network& network, const pipeline::Batch& batch,
                                    int64_t row) const;
 
  private:

@@ -48,8 +48,10 @@ class AdversarialStep final : public BatchStep {
   ConstTensorView Target(double target);
   absl::StatusOr<Network*> Generate(const pipeline::Batch& batch, uint64_t number);
   absl::Status TrainGenerator(Network& discriminator, Network& generator);
+  // The loss of the discriminator's last output against another target, whose gradient it is given.
+  absl::StatusOr<StepResult> Judge(Network& discriminator, const StepInput& input, double target);
   absl::Status TrainDiscriminator(Network& network);
-  void Count(const StepResult& result, const Network& network, RunningStep& step);
+  void Count(const StepResult& result, Network& network, RunningStep& step);
 
   Session& session_;
   const collectives::Communicator& communicator_;
@@ -60,6 +62,7 @@ class AdversarialStep final : public BatchStep {
   uint64_t number_ = 0;  // of the step
   std::vector<float> noise_;
   std::vector<float> targets_;
+  std::vector<float> gradient_;  // of the discriminator's output
 };
 
 void AdversarialStep::SetRows(const pipeline::Batch& batch) {
@@ -108,15 +111,25 @@ absl::StatusOr<Network*> AdversarialStep::Generate(const pipeline::Batch& batch,
   input.targets.emplace_back();
   MILLRACE_ASSIGN_OR_RETURN(Network* const network,
                             generator_.backend->Compile(rows_, NetworkUse::kTraining));
-  MILLRACE_RETURN_IF_ERROR(network->Forward(input).status());
+  MILLRACE_RETURN_IF_ERROR(network->Forward(input));
   return network;
 }
 
 // Begins after the judgement of the samples as real ones.
 absl::Status AdversarialStep::TrainGenerator(Network& discriminator, Network& generator) {
   MILLRACE_RETURN_IF_ERROR(discriminator.Backward({}));
-  std::ranges::copy(discriminator.input_gradient(0), generator.output_gradient(0).begin());
+  MILLRACE_ASSIGN_OR_RETURN(const auto gradient, discriminator.input_gradient(0));
+  MILLRACE_RETURN_IF_ERROR(generator.SetOutputGradient(0, gradient));
   return generator.Backward([this](size_t i) { return generator_.strategy->MarkReady(i); });
+}
+
+absl::StatusOr<StepResult> AdversarialStep::Judge(Network& discriminator, const StepInput& input,
+                                                  double target) {
+  MILLRACE_ASSIGN_OR_RETURN(const auto output, discriminator.output(0));
+  gradient_.resize(output.size());
+  const StepResult result = ComputeLoss(loss(), output, Target(target), input, gradient_);
+  MILLRACE_RETURN_IF_ERROR(discriminator.SetOutputGradient(0, gradient_));
+  return result;
 }
 
 absl::Status AdversarialStep::TrainDiscriminator(Network& network) {
@@ -125,7 +138,7 @@ absl::Status AdversarialStep::TrainDiscriminator(Network& network) {
   return discriminator_.strategy->Finish();
 }
 
-void AdversarialStep::Count(const StepResult& result, const Network& network, RunningStep& step) {
+void AdversarialStep::Count(const StepResult& result, Network& network, RunningStep& step) {
   step.counted.loss_sum += result.loss_sum;
   step.statistics[0].Add(network.statistics(), result.valid);
   if (!std::isfinite(result.loss_sum) && step.bad_layer.empty()) {
@@ -148,18 +161,21 @@ absl::Status AdversarialStep::Run(const pipeline::Batch& batch, uint64_t number,
   MILLRACE_ASSIGN_OR_RETURN(Network* const generator, Generate(batch, number));
   MILLRACE_ASSIGN_OR_RETURN(Network* const network,
                             discriminator_.backend->Compile(rows_, NetworkUse::kInputGradients));
-  StepInput input = GeneratedInput(batch, generator->output(0), 1);
-  MILLRACE_ASSIGN_OR_RETURN(const StepResult as_real, network->Forward(input));
+  MILLRACE_ASSIGN_OR_RETURN(const auto samples, generator->output(0));
+  MILLRACE_RETURN_IF_ERROR(generator->Result().status());
+  StepInput input = GeneratedInput(batch, samples, 1);
+  MILLRACE_RETURN_IF_ERROR(network->Forward(input));
+  MILLRACE_ASSIGN_OR_RETURN(const StepResult as_real, network->Result());
   step.counted.generator_loss_sum += as_real.loss_sum;
   step.statistics[1].Add(generator->statistics(), as_real.valid);
   MILLRACE_RETURN_IF_ERROR(TrainGenerator(*network, *generator));
 
-  const StepResult judged = ComputeLoss(loss(), network->output(0), Target(generated), input,
-                                        network->output_gradient(0));
+  MILLRACE_ASSIGN_OR_RETURN(const StepResult judged, Judge(*network, input, generated));
   Count(judged, *network, step);
   MILLRACE_RETURN_IF_ERROR(TrainDiscriminator(*network));
   discriminator_.strategy->SetRows(0);
-  MILLRACE_ASSIGN_OR_RETURN(const StepResult of_real, network->Forward(RealInput(batch, real)));
+  MILLRACE_RETURN_IF_ERROR(network->Forward(RealInput(batch, real)));
+  MILLRACE_ASSIGN_OR_RETURN(const StepResult of_real, network->Result());
   Count(of_real, *network, step);
   MILLRACE_RETURN_IF_ERROR(TrainDiscriminator(*network));
   MILLRACE_RETURN_IF_ERROR(generator_.strategy->Finish());

@@ -54,13 +54,17 @@ absl::StatusOr<Part> EvaluateOwnPart(const EvaluationParts& parts,
     MILLRACE_ASSIGN_OR_RETURN(Network* const network,
                               parts.backend->Compile(batch->num_rows(), NetworkUse::kEvaluation));
     const StepInput input = InputOf(parts.model, *pipeline, *batch);
-    MILLRACE_ASSIGN_OR_RETURN(const StepResult result, network->Forward(input));
+    MILLRACE_RETURN_IF_ERROR(network->Forward(input));
+    MILLRACE_ASSIGN_OR_RETURN(const StepResult result, network->Result());
     part.sums.correct += result.correct;
     part.sums.in_top5 += result.in_top5;
     part.sums.error_sum += result.error_sum;
     part.sums.total += result.valid;
     part.sums.loss_sum += result.loss_sum;
-    if (IsBinary(loss)) part.scores.Add(loss, network->output(0), input);
+    if (IsBinary(loss)) {
+      MILLRACE_ASSIGN_OR_RETURN(const auto output, network->output(0));
+      part.scores.Add(loss, output, input);
+    }
     progress.Enter(step, -1, collectives::Phase::kReading);
     if (tells) parts.done(batches, static_cast<int64_t>(pipeline->length().batches));
   }

@@ -1,11 +1,8 @@
 #include <cmath>
-#include <span>
-#include <vector>
 
 #include "base/status.h"
 #include "trainer/loop/batch_step.h"
 #include "trainer/loop/evaluate.h"
-#include "trainer/optimizer/loss_scale.h"
 
 namespace millrace::trainer {
 namespace {
@@ -14,8 +11,7 @@ class SupervisedStep final : public BatchStep {
  public:
   SupervisedStep(Session& session, const collectives::Communicator& communicator)
       : session_(session),
-        communicator_(communicator),
-        gradients_(session.main().strategy->gradients()) {}
+        communicator_(communicator) {}
 
   absl::Status Check(const pipeline::Batch& batch) override {
     const Model& model = session_.main().model;
@@ -26,7 +22,6 @@ class SupervisedStep final : public BatchStep {
  private:
   Session& session_;
   const collectives::Communicator& communicator_;
-  const std::vector<std::span<float>> gradients_;
 };
 
 // Gradients are those of the sum over this rank's rows. The reducer divides by the rows of all
@@ -40,14 +35,12 @@ absl::Status SupervisedStep::Run(const pipeline::Batch& batch, uint64_t number, 
   input.seed = session_.job.job.seed();
   input.step = number;
   if (session_.state.loss_scale) input.loss_scale = session_.state.loss_scale->scale;
-  const auto ready = [&](size_t i) {
-    if (input.loss_scale != 1) Unscale(input.loss_scale, gradients_[i]);
-    return trained.strategy->MarkReady(i);
-  };
   MILLRACE_ASSIGN_OR_RETURN(Network* const network,
                             trained.backend->Compile(batch.num_rows(), NetworkUse::kTraining));
-  MILLRACE_ASSIGN_OR_RETURN(const StepResult result, network->Forward(input));
-  MILLRACE_RETURN_IF_ERROR(network->Backward(ready));
+  MILLRACE_RETURN_IF_ERROR(network->Forward(input));
+  MILLRACE_RETURN_IF_ERROR(
+      network->Backward([&](size_t i) { return trained.strategy->MarkReady(i); }));
+  MILLRACE_ASSIGN_OR_RETURN(const StepResult result, network->Result());
   MILLRACE_RETURN_IF_ERROR(trained.strategy->Finish());
   step.counted.rows += rows;
   step.counted.loss_sum += result.loss_sum;

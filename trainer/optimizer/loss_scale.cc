@@ -23,11 +23,6 @@ void UpdateLossScale(const LossScaling& spec, bool is_skipped, LossScale& scale)
   }
 }
 
-void Unscale(double scale, std::span<float> gradient) {
-  const auto factor = static_cast<float>(1 / scale);
-  for (float& value : gradient) value *= factor;
-}
-
 std::string DescribeLossScaling(const LossScaling& spec) {
   if (!spec.has_dynamic()) return absl::StrFormat("static, %g", spec.static_());
   const DynamicLossScale& dynamic = spec.dynamic();

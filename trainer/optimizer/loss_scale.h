@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <optional>
-#include <span>
 #include <string>
 
 // Loss scaling (Micikevicius et al. 2018, "Mixed Precision Training"), in the terms of PyTorch's
@@ -28,9 +27,6 @@ LossScale BeginLossScale(const LossScaling& spec, const std::optional<LossScale>
 // Adapts the scale to the outcome of a step, the same on all ranks: a dynamic one shrinks with a
 // step that is skipped, and grows with a number of others in a row. It stays in [1, 2^24].
 void UpdateLossScale(const LossScaling& spec, bool is_skipped, LossScale& scale);
-
-// Takes the scale out of a gradient, exactly.
-void Unscale(double scale, std::span<float> gradient);
 
 // "static, 1024", or "dynamic from 65536: ...".
 std::string DescribeLossScaling(const LossScaling& spec);

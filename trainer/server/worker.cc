@@ -211,8 +211,9 @@ absl::StatusOr<wire::Report> Worker::Compute(const pipeline::Batch& batch) {
   const auto ready = [this](size_t) { return links_.SayAlive(); };
   MILLRACE_ASSIGN_OR_RETURN(Network* const network, session_.main().backend->Compile(
                                                         batch.num_rows(), NetworkUse::kTraining));
-  MILLRACE_ASSIGN_OR_RETURN(const StepResult result, network->Forward(input));
+  MILLRACE_RETURN_IF_ERROR(network->Forward(input));
   MILLRACE_RETURN_IF_ERROR(network->Backward(ready));
+  MILLRACE_ASSIGN_OR_RETURN(const StepResult result, network->Result());
   BatchStatistics statistics;
   statistics.Add(network->statistics(), result.valid);
   wire::Report report;

@@ -40,7 +40,7 @@ TEST(BatchNormTest, StatisticsAreOfTheValidRowsAndTheVarianceIsUnbiased) {
   ASSERT_TRUE(backend.ok()) << backend.status();
   const auto network = (*backend)->Compile(4, NetworkUse::kTraining);
   ASSERT_TRUE(network.ok()) << network.status();
-  ASSERT_TRUE((*network)->Forward(ThreeRows(model).All()).ok());
+  ASSERT_TRUE(ForwardResult(**network, ThreeRows(model).All()).ok());
   const TensorSet& statistics = (*network)->statistics();
   ASSERT_EQ(statistics.size(), 2u);
   EXPECT_THAT(statistics[0], Pointwise(FloatNear(1e-5f), {2.0f, 30.0f}));

@@ -52,7 +52,7 @@ class DenormalsTest : public ::testing::Test {
     ASSERT_TRUE(TrainStep(**backend, step, ready).ok());
     EXPECT_EQ(reported, 1) << "gradients are summed over ranks with denormal numbers";
     EXPECT_TRUE(KeepsDenormals()) << "the caller's mode is restored";
-    const auto output = (*(*backend)->Compile(kRows, NetworkUse::kTraining))->output(0);
+    const auto output = *(*(*backend)->Compile(kRows, NetworkUse::kTraining))->output(0);
     output_.assign(output.begin(), output.end());
   }
 

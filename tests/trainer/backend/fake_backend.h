@@ -61,11 +61,12 @@ class FakeBackend final : public Backend, public Network {
     use_ = use;
     return this;
   }
-  absl::StatusOr<StepResult> Forward(const StepInput& input) override {
+  absl::Status Forward(const StepInput& input) override {
     if (use_ == NetworkUse::kTraining) MILLRACE_RETURN_IF_ERROR(Step(input));
     result_ = CountRows(input);
-    return result_;
+    return absl::OkStatus();
   }
+  absl::StatusOr<StepResult> Result() override { return result_; }
   absl::Status Backward(const GradientReady& ready) override {
     for (size_t i = gradients_.size(); i-- > 0;) {
       for (size_t k = 0; k < gradients_[i].size(); ++k) {
@@ -76,10 +77,16 @@ class FakeBackend final : public Backend, public Network {
     return absl::OkStatus();
   }
   const TensorSet& statistics() const override { return statistics_; }
-  std::span<const float> output(size_t) const override { return {}; }
-  std::span<float> output_gradient(size_t) override { return {}; }
-  std::span<const float> input_gradient(size_t) const override { return {}; }
-  std::string FirstNonFinite() const override { return ""; }
+  absl::StatusOr<std::span<const float>> output(size_t) override {
+    return std::span<const float>();
+  }
+  absl::Status SetOutputGradient(size_t, std::span<const float>) override {
+    return absl::OkStatus();
+  }
+  absl::StatusOr<std::span<const float>> input_gradient(size_t) override {
+    return std::span<const float>();
+  }
+  std::string FirstNonFinite() override { return ""; }
   std::string Describe() const override { return "fake"; }
 
  private:

@@ -155,5 +155,13 @@ TEST(LossTest, WrongShapesAndTypesAreNamed) {
   EXPECT_FALSE(CheckStepInput(model, StepInput()).ok());
 }
 
+TEST(LossTest, ScalesAreTakenOutExactly) {
+  const std::vector<float> plain = {1.1f, -3e-30f, 1e30f, 0};
+  std::vector<float> scaled;
+  for (const float value : plain) scaled.push_back(value * 4096);
+  Unscale(4096, scaled);
+  EXPECT_EQ(scaled, plain);
+}
+
 }  // namespace
 }  // namespace millrace::trainer

@@ -200,7 +200,7 @@ TEST_F(CountedSumsTest, OnlyTrainingSums) {
   EXPECT_EQ(sums.count(), 0);
   const auto network = backend->Compile(4, NetworkUse::kTraining);
   ASSERT_TRUE(network.ok()) << network.status();
-  ASSERT_TRUE((*network)->Forward(InStep7(samples)).ok());
+  ASSERT_TRUE(ForwardResult(**network, InStep7(samples)).ok());
   EXPECT_EQ(sums.count(), 2);
   EXPECT_EQ((*network)->FirstNonFinite(), "");
   EXPECT_EQ(sums.count(), 2);
@@ -214,9 +214,9 @@ TEST_F(CountedSumsTest, TheLayerWithValuesThatAreNotFiniteIsFoundWithoutSums) {
   Samples samples(model_, 4, 0, 1);
   const auto network = backend->Compile(4, NetworkUse::kTraining);
   ASSERT_TRUE(network.ok()) << network.status();
-  ASSERT_TRUE((*network)->Forward(InStep7(samples)).ok());
+  ASSERT_TRUE(ForwardResult(**network, InStep7(samples)).ok());
   samples.images[5] = std::numeric_limits<float>::infinity();
-  ASSERT_TRUE((*network)->Forward(InStep7(samples)).ok());
+  ASSERT_TRUE(ForwardResult(**network, InStep7(samples)).ok());
   EXPECT_EQ((*network)->FirstNonFinite(), "input1");
   EXPECT_EQ(sums.count(), 4);
 }

@@ -146,9 +146,10 @@ Evaluated RunModel(const Model& model, const TensorSet& weights, std::vector<flo
   input.valid = valid;
   const auto network = (*backend)->Compile(rows, NetworkUse::kEvaluation);
   EXPECT_TRUE(network.ok()) << network.status();
-  const auto result = (*network)->Forward(input);
+  EXPECT_TRUE((*network)->Forward(input).ok());
+  const auto result = (*network)->Result();
   EXPECT_TRUE(result.ok()) << result.status();
-  const std::span<const float> output = (*network)->output(0);
+  const std::span<const float> output = *(*network)->output(0);
   return {{output.begin(), output.end()}, result->loss_sum / static_cast<double>(rows)};
 }
 

@@ -12,6 +12,7 @@
 #include "base/philox.h"
 #include "base/status.h"
 #include "trainer/backend/backend.h"
+#include "trainer/backend/loss.h"
 #include "trainer/model/model.h"
 #include "trainer/model/model.pb.h"
 
@@ -82,20 +83,36 @@ inline std::vector<std::span<float>> Spans(TensorSet& tensors) {
 // A Network::GradientReady that does nothing.
 inline absl::Status Ignore(size_t) { return absl::OkStatus(); }
 
+// The results of a forward pass.
+inline absl::StatusOr<StepResult> ForwardResult(Network& network, const StepInput& input) {
+  MILLRACE_RETURN_IF_ERROR(network.Forward(input));
+  return network.Result();
+}
+
+// The gradient of output `i` of the last forward pass, of `input`, by its loss.
+inline std::vector<float> LossGradient(const Model& model, Network& network, size_t i,
+                                       const StepInput& input) {
+  const auto output = network.output(i);
+  if (!output.ok()) return {};
+  std::vector<float> gradient(output->size());
+  ComputeLoss(model.losses[i], *output, input.targets[i], input, gradient);
+  return gradient;
+}
+
 // One forward and backward pass.
 inline absl::StatusOr<StepResult> TrainStep(Backend& backend, const StepInput& input,
                                             const Network::GradientReady& ready) {
   const auto rows = static_cast<int64_t>(input.valid.size());
   MILLRACE_ASSIGN_OR_RETURN(Network* const network, backend.Compile(rows, NetworkUse::kTraining));
-  MILLRACE_ASSIGN_OR_RETURN(const StepResult result, network->Forward(input));
+  MILLRACE_RETURN_IF_ERROR(network->Forward(input));
   MILLRACE_RETURN_IF_ERROR(network->Backward(ready));
-  return result;
+  return network->Result();
 }
 
 inline absl::StatusOr<StepResult> EvaluateStep(Backend& backend, const StepInput& input) {
   const auto rows = static_cast<int64_t>(input.valid.size());
   MILLRACE_ASSIGN_OR_RETURN(Network* const network, backend.Compile(rows, NetworkUse::kEvaluation));
-  return network->Forward(input);
+  return ForwardResult(*network, input);
 }
 
 }  // namespace millrace::trainer

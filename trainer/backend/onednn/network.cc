@@ -36,6 +36,7 @@ OneDnnNetwork::OneDnnNetwork(const NetworkTensors& tensors, int64_t rows, Networ
       stream_(engine),
       values_(model_, rows, use, options, engine),
       statistics_(MakeInitialBuffers(model_)),
+      gradients_(tensors.gradients),
       layers_(model_.layers.size()) {
   omp_set_num_threads(threads_);
   values_.Allocate();
@@ -46,7 +47,7 @@ OneDnnNetwork::OneDnnNetwork(const NetworkTensors& tensors, int64_t rows, Networ
   }
 }
 
-absl::StatusOr<StepResult> OneDnnNetwork::Forward(const StepInput& input) {
+absl::Status OneDnnNetwork::Forward(const StepInput& input) {
   return Guarded([&] { return DoForward(input); });
 }
 
@@ -54,7 +55,7 @@ absl::Status OneDnnNetwork::Backward(const GradientReady& ready) {
   return Guarded([&] { return DoBackward(ready); });
 }
 
-absl::StatusOr<StepResult> OneDnnNetwork::DoForward(const StepInput& input) {
+absl::Status OneDnnNetwork::DoForward(const StepInput& input) {
   MILLRACE_RETURN_IF_ERROR(CheckStepInput(model_, input, use_));
   omp_set_num_threads(threads_);
   FlushDenormals::OnThreads(threads_);
@@ -67,7 +68,13 @@ absl::StatusOr<StepResult> OneDnnNetwork::DoForward(const StepInput& input) {
   }
   stream_.wait();
   ReadOutputs();
-  return ComputeLosses(input);
+  result_ = ComputeLosses(input);
+  return absl::OkStatus();
+}
+
+absl::Status OneDnnNetwork::SetOutputGradient(size_t i, std::span<const float> values) {
+  output_gradients_[i].assign(values.begin(), values.end());
+  return absl::OkStatus();
 }
 
 void OneDnnNetwork::SetInput(size_t i) const {
@@ -98,7 +105,8 @@ StepResult OneDnnNetwork::ComputeLosses(const StepInput& input) {
 }
 
 StepResult OneDnnNetwork::ComputeLoss(size_t i, const StepInput& input) {
-  const std::span<float> gradient = IsTraining(use_) ? output_gradient(i) : std::span<float>();
+  std::span<float> gradient;
+  if (IsTraining(use_)) gradient = output_gradients_[i];
   return millrace::trainer::ComputeLoss(model_.losses[i], outputs_[i], input.targets[i], input,
                                         gradient);
 }
@@ -126,7 +134,7 @@ void OneDnnNetwork::EndBackward() {
   }
 }
 
-std::string OneDnnNetwork::FirstNonFinite() const {
+std::string OneDnnNetwork::FirstNonFinite() {
   return Guarded([&] { return FindNonFinite(); }).value_or("");
 }
 
@@ -188,9 +196,15 @@ absl::Status OneDnnNetwork::RunLayerBackward(size_t i, const GradientReady& read
   if (ready || UsesOwnGradients(layer.kind)) {
     MILLRACE_RETURN_IF_ERROR(RunAlone(layers_[i].gradients));
   }
-  if (ready && layer.bias >= 0) MILLRACE_RETURN_IF_ERROR(ready(layer.bias));
-  if (ready && layer.weights >= 0) MILLRACE_RETURN_IF_ERROR(ready(layer.weights));
+  MILLRACE_RETURN_IF_ERROR(Report(layer.bias, ready));
+  MILLRACE_RETURN_IF_ERROR(Report(layer.weights, ready));
   return RunAlone(layers_[i].data);
+}
+
+absl::Status OneDnnNetwork::Report(int parameter, const GradientReady& ready) {
+  if (!ready || parameter < 0) return absl::OkStatus();
+  if (step_.loss_scale != 1) Unscale(step_.loss_scale, gradients_[parameter]);
+  return ready(static_cast<size_t>(parameter));
 }
 
 }  // namespace millrace::trainer

@@ -20,21 +20,25 @@ class OneDnnNetwork final : public Network {
   OneDnnNetwork(const NetworkTensors& tensors, int64_t rows, NetworkUse use,
                 const BackendOptions& options, const dnnl::engine& engine);
 
-  absl::StatusOr<StepResult> Forward(const StepInput& input) override;
+  absl::Status Forward(const StepInput& input) override;
+  absl::StatusOr<StepResult> Result() override { return result_; }
   absl::Status Backward(const GradientReady& ready) override;
   const TensorSet& statistics() const override { return statistics_; }
-  std::span<const float> output(size_t i) const override { return outputs_[i]; }
-  std::span<float> output_gradient(size_t i) override { return output_gradients_[i]; }
-  std::span<const float> input_gradient(size_t i) const override { return input_gradients_[i]; }
-  std::string FirstNonFinite() const override;
+  absl::StatusOr<std::span<const float>> output(size_t i) override { return outputs_[i]; }
+  absl::Status SetOutputGradient(size_t i, std::span<const float> values) override;
+  absl::StatusOr<std::span<const float>> input_gradient(size_t i) override {
+    return input_gradients_[i];
+  }
+  std::string FirstNonFinite() override;
 
   // The layers whose primitives have only the library's reference code, which is slow: "conv1".
   std::vector<std::string> LayersWithReferenceCode() const;
 
  private:
-  absl::StatusOr<StepResult> DoForward(const StepInput& input);
+  absl::Status DoForward(const StepInput& input);
   absl::Status DoBackward(const GradientReady& ready);
   absl::Status RunLayerBackward(size_t i, const GradientReady& ready);
+  absl::Status Report(int parameter, const GradientReady& ready);
   absl::Status RunAlone(const OperationList& operations);
   void SetInput(size_t i) const;
   absl::StatusOr<std::string> FindNonFinite() const;
@@ -54,7 +58,9 @@ class OneDnnNetwork final : public Network {
   std::vector<std::vector<float>> outputs_;
   std::vector<std::vector<float>> output_gradients_;
   std::vector<std::vector<float>> input_gradients_;
-  StepInput step_;  // of the last Forward
+  StepInput step_;     // of the last Forward
+  StepResult result_;  // of the last Forward
+  const std::span<const std::span<float>> gradients_;  // of the parameters
   std::vector<CompiledLayer> layers_;
 };
 
