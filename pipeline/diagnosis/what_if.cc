@@ -139,14 +139,26 @@ void AddBudget(const PipelineProfile& profile, const DiagnosisOptions& options,
               changes.Scaled(Limit::kBudget, std::max(1.0, Ratio(room, left))));
 }
 
-// The waits for a longer ring go; what they hid limits then.
+// The fraction of the workers' time in which they had nothing to do.
+double IdlePart(const PipelineProfile& profile) {
+  const double whole = static_cast<double>(profile.elapsed_ns) * std::max(1, profile.workers);
+  return 1 - std::min(1.0, Ratio(static_cast<double>(profile.busy_ns), whole));
+}
+
+// The waits for a longer ring go; what they hid limits then. With fewer batches than workers, some
+// have nothing to do at the end of each batch, also while the consumer waits for others' work.
 void AddRing(const PipelineProfile& profile, const DiagnosisOptions& options, Changes& changes) {
   const Model& model = changes.model();
-  const auto waited = static_cast<double>(profile.wait_ns[static_cast<size_t>(WaitCause::kRing)]);
-  const double part = std::clamp(Ratio(waited, static_cast<double>(profile.elapsed_ns)), 0.0, 0.9);
-  const double rate =
-      std::min(changes.Scaled(Limit::kRing, kNoLimit).Rate(), model.rate / (1 - part));
+  const Model longer = changes.Scaled(Limit::kRing, kNoLimit);
   const int ring = std::max(1, profile.ring);
+  const auto waited = static_cast<double>(profile.wait_ns[static_cast<size_t>(WaitCause::kRing)]);
+  double part = Ratio(waited, static_cast<double>(profile.elapsed_ns));
+  double most = longer.Rate();
+  if (ring < profile.workers) {
+    part = std::max(part, IdlePart(profile));
+    most = longer.least();
+  }
+  const double rate = std::min(most, model.rate / (1 - std::clamp(part, 0.0, 0.9)));
   changes.AddRate(WhatIf::Kind::kLongerRing, "twice the open batches", rate,
                   Setting(options.settings.ring, int64_t{2} * ring));
 }

@@ -135,6 +135,24 @@ TEST(DiagnosisTest, AShortRingBindsAndALongerOneBringsWhatTheWorkersAllow) {
   EXPECT_EQ(Change(diagnosis).setting, "prefetch { batches: 4 }");
 }
 
+// A fifth of the time one of two workers has nothing to do, while the consumer waits for the other.
+TEST(DiagnosisTest, ALongerRingThanWorkersGivesThemWorkAtTheEndsOfBatches) {
+  for (const int ring : {1, 2}) {
+    MadeStretch stretch;
+    stretch.threads = 2;
+    stretch.ring = ring;
+    PipelineProfile profile = stretch.profile();
+    profile.busy_ns = profile.busy_ns * 4 / 5;
+    profile.rows = profile.worked_rows = profile.rows * 4 / 5;
+    HostUse host = stretch.host();
+    host.user_seconds *= 0.8;
+    host.busy_core_seconds = host.user_seconds;
+    const Diagnosis diagnosis = Diagnose(profile, host, stretch.options());
+    EXPECT_NEAR(diagnosis.rate, 1600, 20);
+    EXPECT_NEAR(Predicted(diagnosis, Kind::kLongerRing), ring == 1 ? 2000 : 1600, 40) << ring;
+  }
+}
+
 TEST(DiagnosisTest, ASlowConsumerIsNotInputBound) {
   MadeStretch stretch;
   stretch.consumer_us = 5000;

@@ -25,6 +25,7 @@ struct MadeStretch {
   double read_rate = kNever;    // samples per second that storage allows
   double budget_rate = kNever;  // that the memory budget allows
   double ring_rate = kNever;    // that the open batches allow
+  int ring = 2;                 // open batches
   double serial_us = 1;
   double consumer_us = 1;  // the consumer's time for a sample
   double foreign = 0;      // threads of other programs that are always busy
@@ -55,7 +56,7 @@ struct MadeStretch {
     made.memory.limit_bytes = int64_t{1} << 30;
     made.memory.highest_bytes = budget_rate < kNever ? int64_t{1} << 30 : int64_t{1} << 26;
     made.memory.batch_bytes = 64 * 600'000;
-    made.ring = made.ring_goal = 2;
+    made.ring = made.ring_goal = ring;
     AddWaits(samples, made);
     return made;
   }
