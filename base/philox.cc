@@ -2,24 +2,12 @@
 
 #include <cassert>
 
+#include "base/philox_words.h"
+
 namespace millrace {
-namespace {
 
-constexpr uint32_t kMul0 = 0xD2511F53, kMul1 = 0xCD9E8D57;
-constexpr uint32_t kWeyl0 = 0x9E3779B9, kWeyl1 = 0xBB67AE85;
-
-}  // namespace
-
-std::array<uint32_t, 4> Philox4x32(std::array<uint32_t, 4> c, std::array<uint32_t, 2> k) {
-  for (int round = 0; round < 10; ++round) {
-    const uint64_t p0 = uint64_t{kMul0} * c[0];
-    const uint64_t p1 = uint64_t{kMul1} * c[2];
-    c = {static_cast<uint32_t>(p1 >> 32) ^ c[1] ^ k[0], static_cast<uint32_t>(p1),
-         static_cast<uint32_t>(p0 >> 32) ^ c[3] ^ k[1], static_cast<uint32_t>(p0)};
-    k[0] += kWeyl0;
-    k[1] += kWeyl1;
-  }
-  return c;
+std::array<uint32_t, 4> Philox4x32(std::array<uint32_t, 4> counter, std::array<uint32_t, 2> key) {
+  return PhiloxBlock{counter, key}.Words();
 }
 
 // FNV-1a, then a mixer so that near names give far values.
@@ -29,17 +17,10 @@ uint64_t HashName(std::string_view name) {
   return Mix64(hash);
 }
 
-// The counter is {draw block, record low, record high ^ low half of the sub-index << 16, epoch};
-// the rest of the sub-index goes into the key. Records below 2^48 and epochs below 2^32 never share
-// a block.
 RandomStream::RandomStream(const RandomKey& key) {
-  const uint64_t mixed = Mix64(key.seed + 0x9E3779B97F4A7C15ull) ^ key.op;
-  const uint64_t folded = Mix64(mixed ^ Mix64(key.sub_index >> 16));
-  key_ = {static_cast<uint32_t>(folded), static_cast<uint32_t>(folded >> 32)};
-  counter_ = {
-      0, static_cast<uint32_t>(key.record),
-      static_cast<uint32_t>(key.record >> 32) ^ (static_cast<uint32_t>(key.sub_index) << 16),
-      static_cast<uint32_t>(key.epoch)};
+  const PhiloxBlock first = FirstBlock(key);
+  key_ = first.key;
+  counter_ = first.counter;
 }
 
 uint32_t RandomStream::NextU32() {
