@@ -8,7 +8,8 @@
 #                    [OWN files...] [FIXTURE header] DEPS ... [LABELS ...] [SHARDS n]
 #                    [COST seconds] [TIMEOUT seconds] [WAITS])
 #   makes one GoogleTest program, <folder>_<room>, of all ROOM/*_test.cc of a folder of tests; room
-#   "." is the folder's root, whose program is <folder>_test. Files are compiled several at a time;
+#   "." is the folder's root, whose program is <folder>_test, and that of a room in a room,
+#   "room/sub", is <folder>_room_sub. Files are compiled several at a time;
 #   those APART are not, because a helper's name clashes. Files with NO_THREADS may start no thread:
 #   ThreadSanitizer would see nothing, and does without them. They make a second program,
 #   ..._no_threads, unless ALL of them do; files that compute much and are compiled with OPTIMISE a
@@ -290,7 +291,7 @@ function(millrace_test_room room)
   set(passed TIMEOUT COST SHARDS DEPS LABELS)
   cmake_parse_arguments(ARG "WAITS" "FIXTURE" "NO_THREADS;OPTIMISE;APART;OWN;${passed}" ${ARGN})
   get_filename_component(folder ${CMAKE_CURRENT_SOURCE_DIR} NAME)
-  set(target ${folder}_${room})
+  string(REPLACE / _ target ${folder}_${room})
   if(room STREQUAL .)
     set(target ${folder}_test)
   endif()

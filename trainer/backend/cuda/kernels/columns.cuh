@@ -1,0 +1,198 @@
+#ifndef MILLRACE_TRAINER_BACKEND_CUDA_KERNELS_COLUMNS_CUH_
+#define MILLRACE_TRAINER_BACKEND_CUDA_KERNELS_COLUMNS_CUH_
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "trainer/backend/cuda/kernels/indices.cuh"
+#include "trainer/backend/cuda/kernels/launch.h"
+
+// Passes over pixels of channels whose threads stay at their channels, and sums by channel.
+//
+// A block takes a tile of channels (128 bytes of each pixel, where vectors are allowed) of a strip
+// of pixels. The strips follow from the tensor's sizes alone, never from the GPU, and all sums are
+// made in a fixed order: each thread over its pixels, in float32; a block over its threads; and a
+// second kernel over the strips, in float64.
+
+namespace millrace::trainer::cuda::MILLRACE_KERNEL_BUILD {
+
+constexpr int64_t kMaxColumnBlocks = 1024;  // more than run at a time where there is one tile
+constexpr int64_t kThreadPixels = 8;        // the least that are worth a thread
+
+// Threads of a block side by side, each with kSize channels, and one below the other.
+template <int kSize>
+constexpr int kLanes = kSize == 1 ? 32 : 8;
+template <int kSize>
+constexpr int kRows = kThreads / kLanes<kSize>;
+template <int kSize>
+constexpr int kTileChannels = kLanes<kSize> * kSize;
+
+struct ColumnShape {
+  int64_t pixels = 0;
+  int64_t channels = 0;
+  int64_t tiles = 1;
+  int64_t strips = 1;
+  int64_t strip_pixels = 0;
+
+  unsigned blocks() const { return static_cast<unsigned>(tiles * strips); }
+};
+
+constexpr int64_t RoundUp(int64_t value, int64_t by) { return (value + by - 1) / by; }
+
+template <int kSize>
+ColumnShape ColumnsOf(int64_t pixels, int64_t channels) {
+  ColumnShape shape;
+  shape.pixels = pixels;
+  shape.channels = channels;
+  shape.tiles = RoundUp(channels, kTileChannels<kSize>);
+  const int64_t most = std::max<int64_t>(1, kMaxColumnBlocks / shape.tiles);
+  const int64_t wanted = RoundUp(pixels, kRows<kSize> * kThreadPixels);
+  const int64_t strips = std::clamp<int64_t>(wanted, 1, most);
+  shape.strip_pixels = std::max<int64_t>(1, RoundUp(pixels, strips));
+  shape.strips = std::max<int64_t>(1, RoundUp(pixels, shape.strip_pixels));
+  return shape;
+}
+
+// Numbers of each channel that a pass of up to `channels` channels leaves for the second kernel.
+constexpr int64_t kMaxRecords = 4;
+constexpr size_t ColumnScratchBytes(int64_t channels) {
+  const int64_t widest = std::max(kTileChannels<1>, kTileChannels<8>);
+  const int64_t columns = std::max(kMaxColumnBlocks * widest, RoundUp(channels, widest) * widest);
+  return static_cast<size_t>(kMaxRecords * columns) * sizeof(float);
+}
+
+// The place of this thread.
+template <int kSize>
+struct ColumnThread {
+  int64_t strip = 0;
+  int64_t tile_channel = 0;  // the first of the tile
+  int lane = 0;
+  int row = 0;
+  int64_t channel = 0;      // the first of the thread; may be behind the last
+  int64_t strip_begin = 0;  // pixels
+  int64_t begin = 0;        // the first of this thread; the others are kRows apart
+  int64_t end = 0;
+
+  __device__ explicit ColumnThread(const ColumnShape& shape) {
+    const Quotient place = Divide(blockIdx.x, shape.tiles);
+    strip = place.quotient;
+    tile_channel = place.rest * kTileChannels<kSize>;
+    lane = static_cast<int>(threadIdx.x) % kLanes<kSize>;
+    row = static_cast<int>(threadIdx.x) / kLanes<kSize>;
+    channel = tile_channel + lane * kSize;
+    strip_begin = strip * shape.strip_pixels;
+    begin = strip_begin + row;
+    end = strip_begin + shape.strip_pixels;
+    if (end > shape.pixels) end = shape.pixels;
+  }
+};
+
+// For each of its pixels, a thread calls body.Visit(offset of its first channel, pixel).
+template <typename Body>
+__global__ void PassColumns(typename Body::Args args, ColumnShape shape) {
+  const ColumnThread<Body::kSize> at(shape);
+  if (at.channel >= shape.channels) return;
+  const Body body(args, at.channel);
+  for (int64_t pixel = at.begin; pixel < at.end; pixel += kRows<Body::kSize>) {
+    body.Visit(pixel * shape.channels + at.channel, pixel);
+  }
+}
+
+// Adds up Body::kSums numbers of each channel of a strip:
+//   partials[strip][record][channel], where the first records are the sums.
+// A body with an origin, a number of each channel of a strip, leaves it as the last record.
+template <typename Body>
+__global__ void SumColumns(typename Body::Args args, ColumnShape shape, float* partials) {
+  constexpr int kSize = Body::kSize;
+  constexpr int kTile = kTileChannels<kSize>;
+  __shared__ float parts[kRows<kSize>][Body::kSums][kTile];
+  const ColumnThread<kSize> at(shape);
+  float* const records = partials + at.strip * Body::kRecords * shape.channels;
+  float sums[Body::kSums][kSize] = {};
+  if (at.channel < shape.channels) {
+    Body body(args, at, shape);
+    for (int64_t pixel = at.begin; pixel < at.end; pixel += kRows<kSize>) {
+      body.Add(pixel * shape.channels + at.channel, pixel, sums);
+    }
+    if constexpr (Body::kRecords > Body::kSums) {
+      if (at.row == 0) body.StoreOrigin(records + Body::kSums * shape.channels + at.channel);
+    }
+  }
+  MILLRACE_UNROLL
+  for (int k = 0; k < Body::kSums; ++k) {
+    MILLRACE_UNROLL
+    for (int i = 0; i < kSize; ++i) parts[at.row][k][at.lane * kSize + i] = sums[k][i];
+  }
+  __syncthreads();
+  for (int column = static_cast<int>(threadIdx.x); column < Body::kSums * kTile;
+       column += static_cast<int>(kThreads)) {
+    const int k = column / kTile;
+    const int64_t channel = at.tile_channel + column % kTile;
+    if (channel >= shape.channels) continue;
+    float sum = 0;
+    for (int row = 0; row < kRows<kSize>; ++row) sum += parts[row][k][column % kTile];
+    records[k * shape.channels + channel] = sum;
+  }
+}
+
+// The second kernel: adds up the strips of each channel, and ends with body.End(channel, sums).
+constexpr int kFinishChannels = 8;  // of a block
+constexpr int kFinishSlices = kThreads / kFinishChannels;
+
+template <typename Body>
+__global__ void FinishColumns(typename Body::Args args, ColumnShape shape, const float* partials) {
+  __shared__ double parts[kFinishSlices][Body::kSums][kFinishChannels];
+  const int lane = static_cast<int>(threadIdx.x) % kFinishChannels;
+  const int slice = static_cast<int>(threadIdx.x) / kFinishChannels;
+  const int64_t channel = int64_t{blockIdx.x} * kFinishChannels + lane;
+  double sums[Body::kSums] = {};
+  if (channel < shape.channels) {
+    const Body body(args, shape, partials + channel);
+    for (int64_t strip = slice; strip < shape.strips; strip += kFinishSlices) {
+      body.Add(partials + strip * Body::kRecords * shape.channels + channel, sums);
+    }
+  }
+  for (int k = 0; k < Body::kSums; ++k) parts[slice][k][lane] = sums[k];
+  __syncthreads();
+  if (slice > 0 || channel >= shape.channels) return;
+  for (int k = 0; k < Body::kSums; ++k) {
+    for (int other = 1; other < kFinishSlices; ++other) sums[k] += parts[other][k][lane];
+  }
+  Body(args, shape, partials + channel).End(channel, sums);
+}
+
+inline Grid FinishGrid(const char* name, int64_t channels) {
+  return {.name = name,
+          .blocks = static_cast<unsigned>(RoundUp(channels, kFinishChannels)),
+          .threads = kThreads,
+          .has_barriers = true};
+}
+
+// Both kernels, `name` of both, with Sums<...> as the body of the first.
+template <typename Sums, typename Finish>
+absl::Status LaunchSums(void* stream, const char* name, int64_t pixels, int64_t channels,
+                        const typename Sums::Args& args, void* scratch) {
+  const ColumnShape shape = ColumnsOf<Sums::kSize>(pixels, channels);
+  auto* const partials = static_cast<float*>(scratch);
+  const Grid grid = {
+      .name = name, .blocks = shape.blocks(), .threads = kThreads, .has_barriers = true};
+  absl::Status status = Launch(stream, grid, SumColumns<Sums>, args, shape, partials);
+  if (!status.ok()) return status;
+  return Launch(stream, FinishGrid(name, channels), FinishColumns<Finish>, args, shape,
+                static_cast<const float*>(partials));
+}
+
+template <typename Body>
+absl::Status LaunchPass(void* stream, const char* name, int64_t pixels, int64_t channels,
+                        const typename Body::Args& args) {
+  if (pixels == 0) return absl::OkStatus();
+  const ColumnShape shape = ColumnsOf<Body::kSize>(pixels, channels);
+  return Launch(stream, {.name = name, .blocks = shape.blocks(), .threads = kThreads},
+                PassColumns<Body>, args, shape);
+}
+
+}  // namespace millrace::trainer::cuda::MILLRACE_KERNEL_BUILD
+
+#endif  // MILLRACE_TRAINER_BACKEND_CUDA_KERNELS_COLUMNS_CUH_
