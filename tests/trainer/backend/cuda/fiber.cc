@@ -54,6 +54,15 @@ namespace {
 
 constexpr size_t kStackBytes = 128 << 10;
 
+// Stacks begin at different distances from the ends of pages: else what they all use would lie in
+// one set of a processor's cache.
+constexpr size_t kSpread = 16 << 10;
+size_t NextDistance() {
+  static thread_local size_t distance = 0;
+  distance = (distance + 704) % kSpread;
+  return distance;
+}
+
 #if defined(__x86_64__)
 
 // The registers that a function keeps lie on the stack that it left; its top is here.
@@ -65,7 +74,7 @@ void Switch(Registers* from, Registers* to) { MillraceSwitchFiber(from, to); }
 // would have put at a multiple of 16.
 void Prepare(Registers* registers, std::byte* stack, void (*body)()) {
   auto* const end = reinterpret_cast<uintptr_t*>(
-      (reinterpret_cast<uintptr_t>(stack) + kStackBytes - 64) / 16 * 16);
+      (reinterpret_cast<uintptr_t>(stack) + kStackBytes - 64 - NextDistance()) / 16 * 16);
   *end = reinterpret_cast<uintptr_t>(body);
   for (int i = 1; i <= 6; ++i) *(end - i) = 0;
   *registers = end - 6;
@@ -79,7 +88,7 @@ void Switch(Registers* from, Registers* to) { swapcontext(from, to); }
 
 void Prepare(Registers* registers, std::byte* stack, void (*body)()) {
   getcontext(registers);
-  registers->uc_stack = {.ss_sp = stack, .ss_flags = 0, .ss_size = kStackBytes};
+  registers->uc_stack = {.ss_sp = stack, .ss_flags = 0, .ss_size = kStackBytes - NextDistance()};
   makecontext(registers, body, 0);
 }
 

@@ -31,7 +31,8 @@ struct Thread {
 // True if both wait at one barrier.
 bool WaitTogether(const Thread& a, const Thread& b) {
   return a.state == b.state && a.mask == b.mask && a.place.line() == b.place.line() &&
-         std::strcmp(a.place.file_name(), b.place.file_name()) == 0;
+         (a.place.file_name() == b.place.file_name() ||
+          std::strcmp(a.place.file_name(), b.place.file_name()) == 0);
 }
 
 std::string Describe(const std::vector<Thread>& threads, size_t i) {
