@@ -90,8 +90,8 @@ INSTANTIATE_TEST_SUITE_P(Types, ColumnSumsTest, testing::ValuesIn(kFloatTypes),
                          [](const auto& type) { return std::string(Name(type.param)); });
 
 TEST_P(ColumnSumsTest, SumsAreThoseOfTheChannels) {
-  for (const int64_t channels : {1, 3, 8, 33, 64, 130, 520}) {
-    for (const int64_t pixels : {1, 5, 300, 4000}) {
+  for (const int64_t channels : {1, 3, 8, 33, 64, 130, 260}) {
+    for (const int64_t pixels : {1, 5, 300, 1500}) {
       for (const bool has_factor : {false, true}) {
         const bool is_aligned = pixels != 5;
         const auto count = static_cast<size_t>(pixels * channels);

@@ -41,7 +41,10 @@ class KernelTensor {
   T* as() {
     return static_cast<T*>(data());
   }
+  // The memory, of which the values begin at offset().
   const std::vector<std::byte>& bytes() const { return memory_; }
+  std::vector<std::byte>& bytes() { return memory_; }
+  size_t offset() const { return offset_; }
 
   // Rounds to the type.
   void Set(size_t i, double value);

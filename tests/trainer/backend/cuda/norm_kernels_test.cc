@@ -204,7 +204,7 @@ std::vector<NormCase> NormCases() {
     }
   }
   cases.push_back({.rows = 1, .pixels = 3, .channels = 16, .valid = Valid::kNone});
-  cases.push_back({.rows = 3, .pixels = 9000, .channels = 8, .valid = Valid::kSome});
+  cases.push_back({.rows = 3, .pixels = 3000, .channels = 8, .valid = Valid::kSome});
   return cases;
 }
 
