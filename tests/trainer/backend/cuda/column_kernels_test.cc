@@ -53,7 +53,7 @@ void CheckCover(int64_t pixels, int64_t channels) {
   ASSERT_LE(shape.strips * shape.tiles, std::max(kMaxColumnBlocks, shape.tiles)) << text;
   ASSERT_GE(shape.strips * shape.strip_pixels, pixels) << text;
   ASSERT_LT((shape.strips - 1) * shape.strip_pixels, std::max<int64_t>(pixels, 1)) << text;
-  ASSERT_LE(static_cast<size_t>(kMaxRecords * shape.strips * channels) * sizeof(float),
+  ASSERT_LE(static_cast<size_t>(shape.strips * (kMaxRecords * channels + 1)) * sizeof(float),
             ColumnScratchBytes(channels))
       << text;
   int64_t covered = 0;

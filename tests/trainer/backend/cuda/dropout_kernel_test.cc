@@ -63,6 +63,29 @@ TEST_P(DropoutKernelTest, FactorsAreTheCpusToTheBit) {
   }
 }
 
+// A value whose random number is the rate is kept.
+TEST_P(DropoutKernelTest, TheRateItselfIsNotBelowIt) {
+  const StepValues step = {.seed = 5};
+  RandomKey key;
+  key.seed = Mix64(step.seed ^ Mix64(step.step));
+  key.op = HashName("d");
+  const double number = RandomStream(key).NextFloat();
+  ASSERT_GT(number, 0);
+  for (const double rate : {number, number + 0x1p-40}) {
+    const KernelTensor one(GetParam(), std::vector<double>{1});
+    KernelTensor to(GetParam(), 1);
+    ASSERT_TRUE(HostKernels()
+                    .dropout(nullptr, {.type = GetParam(),
+                                       .batch = {.rows = 1, .step = &step},
+                                       .rate = rate,
+                                       .layer = key.op,
+                                       .from = one.data(),
+                                       .to = to.data()})
+                    .ok());
+    EXPECT_EQ(to.at(0) > 0, rate == number);
+  }
+}
+
 TEST_P(DropoutKernelTest, ValuesAreMultipliedAndMayBeAdded) {
   const StepValues step = {.seed = 1, .step = 2};
   const std::vector<SampleId> ids = {{0, 0, 0}, {0, 1, 0}, {0, 2, 0}};

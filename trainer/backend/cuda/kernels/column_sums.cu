@@ -21,11 +21,12 @@ struct PlainSums {
 
   __device__ PlainSums(const ColumnSumsArgs& all, const ColumnThread<kSize>&, const ColumnShape&)
       : args(all) {}
-  __device__ void Add(int64_t offset, int64_t, float (&sums)[kSums][kSize]) const {
+  __device__ bool Add(int64_t offset, int64_t, float (&sums)[kSums][kSize]) const {
     float values[kSize];
     Load(static_cast<const T*>(args.from) + offset, values);
     MILLRACE_UNROLL
     for (int i = 0; i < kSize; ++i) sums[0][i] += values[i];
+    return true;
   }
 };
 
@@ -36,9 +37,13 @@ struct PlainFinish {
 
   const ColumnSumsArgs& args;
 
-  __device__ PlainFinish(const ColumnSumsArgs& all, const ColumnShape&, const float*) : args(all) {}
-  __device__ void Add(const float* records, double (&sums)[kSums]) const { sums[0] += *records; }
-  __device__ void End(int64_t channel, const double (&sums)[kSums]) const {
+  __device__ PlainFinish(const ColumnSumsArgs& all, const ColumnShape&, const Partials&, int64_t)
+      : args(all) {}
+  template <int kNumbers>
+  __device__ void Add(const float* records, float, double (&sums)[kNumbers]) const {
+    sums[0] += *records;
+  }
+  __device__ void End(int64_t channel, double, const double* sums) const {
     const double factor = args.factor == nullptr ? 1 : *args.factor;
     args.sums[channel] = static_cast<float>(sums[0] * factor);
   }

@@ -55,12 +55,13 @@ ColumnShape ColumnsOf(int64_t pixels, int64_t channels) {
   return shape;
 }
 
-// Numbers of each channel that a pass of up to `channels` channels leaves for the second kernel.
-constexpr int64_t kMaxRecords = 4;
+// Numbers of each channel of a strip that a pass leaves for the second kernel, beside one of all
+// channels.
+constexpr int64_t kMaxRecords = 3;
 constexpr size_t ColumnScratchBytes(int64_t channels) {
   const int64_t widest = std::max(kTileChannels<1>, kTileChannels<8>);
   const int64_t columns = std::max(kMaxColumnBlocks * widest, RoundUp(channels, widest) * widest);
-  return static_cast<size_t>(kMaxRecords * columns) * sizeof(float);
+  return static_cast<size_t>(kMaxRecords * columns + kMaxColumnBlocks) * sizeof(float);
 }
 
 // The place of this thread.
@@ -100,21 +101,36 @@ __global__ void PassColumns(typename Body::Args args, ColumnShape shape) {
   }
 }
 
-// Adds up Body::kSums numbers of each channel of a strip:
-//   partials[strip][record][channel], where the first records are the sums.
-// A body with an origin, a number of each channel of a strip, leaves it as the last record.
+// What the first kernel leaves for the second: of each strip, records of each channel, and the
+// number of pixels that count.
+struct Partials {
+  float* records = nullptr;  // [strips][Body::kRecords][channels]
+  float* counts = nullptr;   // [strips]
+
+  template <typename Body>
+  static Partials In(void* scratch, const ColumnShape& shape) {
+    auto* const records = static_cast<float*>(scratch);
+    return {records, records + shape.strips * Body::kRecords * shape.channels};
+  }
+};
+
+// Adds up Body::kSums numbers of each channel of a strip, which are its first records. A body with
+// one record more leaves its origin, a number of each channel of the strip.
 template <typename Body>
-__global__ void SumColumns(typename Body::Args args, ColumnShape shape, float* partials) {
+__global__ void SumColumns(typename Body::Args args, ColumnShape shape, Partials partials) {
   constexpr int kSize = Body::kSize;
   constexpr int kTile = kTileChannels<kSize>;
   __shared__ float parts[kRows<kSize>][Body::kSums][kTile];
+  __shared__ int counts[kRows<kSize>];
   const ColumnThread<kSize> at(shape);
-  float* const records = partials + at.strip * Body::kRecords * shape.channels;
+  float* const records = partials.records + at.strip * Body::kRecords * shape.channels;
   float sums[Body::kSums][kSize] = {};
+  int count = 0;
   if (at.channel < shape.channels) {
     Body body(args, at, shape);
     for (int64_t pixel = at.begin; pixel < at.end; pixel += kRows<kSize>) {
-      body.Add(pixel * shape.channels + at.channel, pixel, sums);
+      const bool counts_too = body.Add(pixel * shape.channels + at.channel, pixel, sums);
+      count += counts_too ? 1 : 0;
     }
     if constexpr (Body::kRecords > Body::kSums) {
       if (at.row == 0) body.StoreOrigin(records + Body::kSums * shape.channels + at.channel);
@@ -125,6 +141,7 @@ __global__ void SumColumns(typename Body::Args args, ColumnShape shape, float* p
     MILLRACE_UNROLL
     for (int i = 0; i < kSize; ++i) parts[at.row][k][at.lane * kSize + i] = sums[k][i];
   }
+  if (at.lane == 0) counts[at.row] = count;
   __syncthreads();
   for (int column = static_cast<int>(threadIdx.x); column < Body::kSums * kTile;
        column += static_cast<int>(kThreads)) {
@@ -135,32 +152,40 @@ __global__ void SumColumns(typename Body::Args args, ColumnShape shape, float* p
     for (int row = 0; row < kRows<kSize>; ++row) sum += parts[row][k][column % kTile];
     records[k * shape.channels + channel] = sum;
   }
+  if (threadIdx.x > 0 || at.tile_channel > 0) return;
+  for (int row = 1; row < kRows<kSize>; ++row) count += counts[row];
+  partials.counts[at.strip] = static_cast<float>(count);
 }
 
-// The second kernel: adds up the strips of each channel, and ends with body.End(channel, sums).
+// The second kernel: adds up the strips of each channel, and ends with body.End(channel, count,
+// sums).
 constexpr int kFinishChannels = 8;  // of a block
 constexpr int kFinishSlices = kThreads / kFinishChannels;
 
 template <typename Body>
-__global__ void FinishColumns(typename Body::Args args, ColumnShape shape, const float* partials) {
-  __shared__ double parts[kFinishSlices][Body::kSums][kFinishChannels];
+__global__ void FinishColumns(typename Body::Args args, ColumnShape shape, Partials partials) {
+  constexpr int kNumbers = Body::kSums + 1;  // the last is the count
+  __shared__ double parts[kFinishSlices][kNumbers][kFinishChannels];
   const int lane = static_cast<int>(threadIdx.x) % kFinishChannels;
   const int slice = static_cast<int>(threadIdx.x) / kFinishChannels;
   const int64_t channel = int64_t{blockIdx.x} * kFinishChannels + lane;
-  double sums[Body::kSums] = {};
+  double sums[kNumbers] = {};
   if (channel < shape.channels) {
-    const Body body(args, shape, partials + channel);
+    const Body body(args, shape, partials, channel);
     for (int64_t strip = slice; strip < shape.strips; strip += kFinishSlices) {
-      body.Add(partials + strip * Body::kRecords * shape.channels + channel, sums);
+      const float* const records =
+          partials.records + strip * Body::kRecords * shape.channels + channel;
+      body.Add(records, partials.counts[strip], sums);
+      sums[Body::kSums] += partials.counts[strip];
     }
   }
-  for (int k = 0; k < Body::kSums; ++k) parts[slice][k][lane] = sums[k];
+  for (int k = 0; k < kNumbers; ++k) parts[slice][k][lane] = sums[k];
   __syncthreads();
   if (slice > 0 || channel >= shape.channels) return;
-  for (int k = 0; k < Body::kSums; ++k) {
+  for (int k = 0; k < kNumbers; ++k) {
     for (int other = 1; other < kFinishSlices; ++other) sums[k] += parts[other][k][lane];
   }
-  Body(args, shape, partials + channel).End(channel, sums);
+  Body(args, shape, partials, channel).End(channel, sums[Body::kSums], sums);
 }
 
 inline Grid FinishGrid(const char* name, int64_t channels) {
@@ -175,13 +200,12 @@ template <typename Sums, typename Finish>
 absl::Status LaunchSums(void* stream, const char* name, int64_t pixels, int64_t channels,
                         const typename Sums::Args& args, void* scratch) {
   const ColumnShape shape = ColumnsOf<Sums::kSize>(pixels, channels);
-  auto* const partials = static_cast<float*>(scratch);
+  const Partials partials = Partials::In<Sums>(scratch, shape);
   const Grid grid = {
       .name = name, .blocks = shape.blocks(), .threads = kThreads, .has_barriers = true};
   absl::Status status = Launch(stream, grid, SumColumns<Sums>, args, shape, partials);
   if (!status.ok()) return status;
-  return Launch(stream, FinishGrid(name, channels), FinishColumns<Finish>, args, shape,
-                static_cast<const float*>(partials));
+  return Launch(stream, FinishGrid(name, channels), FinishColumns<Finish>, args, shape, partials);
 }
 
 template <typename Body>

@@ -66,7 +66,8 @@ struct ActivationArgs {
 };
 
 // to [+]= gradient * activation'(input), by the activation's input or its output, whichever it
-// needs: kSilu the input, all others the output.
+// needs: kSilu, and a leaky ReLU whose slope is negative, the input, all others the output. The
+// derivative of kRelu6 is 0 where the output is 6.
 struct ActivationBackwardArgs {
   LayerKind kind = LayerKind::kRelu;
   float slope = 0;
@@ -133,12 +134,13 @@ struct PoolArgs {
   const void* from = nullptr;  // forward: the input. Backward: the gradient of the output
   void* to = nullptr;          // forward: the output. Backward: the gradient of the input
   uint8_t* places = nullptr;   // of the maxima in their windows, by output value; null in
-                               // evaluation. Written forward, read backward
+                               // evaluation. Written forward, read backward. A window of more
+                               // places than 256 is UNIMPLEMENTED
   bool accumulates = false;    // backward
 };
 
 // A batch norm of pixels of channels. `moments` is float32 memory of 4 * channels: mean, inverse
-// deviation, and two for the backward pass.
+// deviation, what float32 lost of the mean, and room.
 struct NormArgs {
   DType type = DType::kF32;
   BatchRows batch;
@@ -159,7 +161,8 @@ struct NormArgs {
   const void* x = nullptr;
   const void* addend = nullptr;  // null: none
   bool has_relu = false;         // after the addend
-  void* y = nullptr;
+  void* y = nullptr;  // read backward where there is a ReLU. Null then: there was no addend, and
+                      // the mask is computed again from x, with the same bits
   float* mean = nullptr;      // statistics of the batch, for the running ones
   float* variance = nullptr;  // unbiased
 
@@ -206,7 +209,8 @@ struct LossArgs {
   DType type = DType::kF32;
   const void* output = nullptr;  // the value that it reads
   const void* target = nullptr;
-  DType target_type = DType::kI64;  // kI64 or kI32 of labels, or kF32 of values
+  DType target_type = DType::kI64;  // kI64 or kI32 of labels, or kF32 of values. With a label that
+                                    // is no class the loss is a NaN
   void* gradient = nullptr;         // of `type`
   bool accumulates = false;         // of the gradient
   LossSums* sums = nullptr;

@@ -45,13 +45,13 @@ struct Normalization {
   __device__ float Of(float x, int i) const { return (x - mean[i]) * scale[i] + shift[i]; }
 };
 
-// Forward: the number, the sum and the sum of squares of x - origin.
+// Forward: the sums of x - origin and of its square.
 template <typename T, int kPack>
 struct MomentSums {
   using Args = NormArgs;
   static constexpr int kSize = kPack;
-  static constexpr int kSums = 3;
-  static constexpr int kRecords = 4;
+  static constexpr int kSums = 2;
+  static constexpr int kRecords = 3;
 
   const NormArgs& args;
   float origin[kSize] = {};  // the first valid value of the strip
@@ -69,17 +69,17 @@ struct MomentSums {
       pixel = (row + 1) * args.row_pixels;
     }
   }
-  __device__ void Add(int64_t offset, int64_t pixel, float (&sums)[kSums][kSize]) const {
-    if (!IsValid(args, pixel)) return;
+  __device__ bool Add(int64_t offset, int64_t pixel, float (&sums)[kSums][kSize]) const {
+    if (!IsValid(args, pixel)) return false;
     float x[kSize];
     Load(static_cast<const T*>(args.x) + offset, x);
     MILLRACE_UNROLL
     for (int i = 0; i < kSize; ++i) {
       const float value = x[i] - origin[i];
-      sums[0][i] += 1;
-      sums[1][i] += value;
-      sums[2][i] += value * value;
+      sums[0][i] += value;
+      sums[1][i] += value * value;
     }
+    return true;
   }
   __device__ void StoreOrigin(float* to) const {
     MILLRACE_UNROLL
@@ -90,34 +90,34 @@ struct MomentSums {
 // Moves the strips' sums to the origin of the first strip that has values, and adds them.
 struct MomentFinish {
   using Args = NormArgs;
-  static constexpr int kSums = 3;
-  static constexpr int kRecords = 4;
+  static constexpr int kSums = 2;
+  static constexpr int kRecords = 3;
 
   const NormArgs& args;
   double origin = 0;
 
-  __device__ MomentFinish(const NormArgs& all, const ColumnShape& shape, const float* records)
+  __device__ MomentFinish(const NormArgs& all, const ColumnShape& shape, const Partials& partials,
+                          int64_t channel)
       : args(all) {
     const int64_t channels = shape.channels;
-    for (int64_t strip = 0; strip < shape.strips; ++strip, records += kRecords * channels) {
-      origin = records[3 * channels];
-      if (records[0] > 0) return;
+    for (int64_t strip = 0; strip < shape.strips; ++strip) {
+      origin = partials.records[(strip * kRecords + 2) * channels + channel];
+      if (partials.counts[strip] > 0) return;
     }
   }
-  __device__ void Add(const float* records, double (&sums)[kSums]) const {
-    const double count = records[0];
-    if (count == 0) return;
-    const double sum = records[args.channels];
-    const double square = records[2 * args.channels];
-    const double moved = records[3 * args.channels] - origin;
-    sums[0] += count;
-    sums[1] += sum + count * moved;
-    sums[2] += square + 2 * moved * sum + count * moved * moved;
+  template <int kNumbers>
+  __device__ void Add(const float* records, float strip_count, double (&sums)[kNumbers]) const {
+    if (strip_count == 0) return;
+    const double count = strip_count;
+    const double sum = records[0];
+    const double square = records[args.channels];
+    const double moved = records[2 * args.channels] - origin;
+    sums[0] += sum + count * moved;
+    sums[1] += square + 2 * moved * sum + count * moved * moved;
   }
-  __device__ void End(int64_t channel, const double (&sums)[kSums]) const {
-    const double count = sums[0];
-    const double offset = count > 0 ? sums[1] / count : 0;
-    const double squares = sums[2] - sums[1] * offset;
+  __device__ void End(int64_t channel, double count, const double* sums) const {
+    const double offset = count > 0 ? sums[0] / count : 0;
+    const double squares = sums[1] - sums[0] * offset;
     if (channel == 0) args.sums[0] = count;
     args.sums[1 + channel] = count > 0 ? origin + offset : 0;
     args.sums[1 + args.channels + channel] = squares < 0 ? 0 : squares;  // a NaN stays one
@@ -181,18 +181,28 @@ struct NormApplyPass {
   }
 };
 
+// Where a ReLU's mask comes from.
+enum class Mask {
+  kResult,  // y > 0; or there is no ReLU
+  kInput,   // the normalised x > 0
+};
+
+Mask MaskOf(const NormArgs& args) {
+  return args.has_relu && args.y == nullptr ? Mask::kInput : Mask::kResult;
+}
+
 // dz: dy where the ReLU let it through.
-template <typename T, int kSize>
+template <typename T, Mask kMask, int kSize>
 __device__ inline void LoadBehindRelu(const NormArgs& args,
                                       const Normalization<kSize>& normalization, int64_t offset,
                                       const float (&x)[kSize], float (&dz)[kSize]) {
   Load(static_cast<const T*>(args.dy) + offset, dz);
-  if (!args.has_relu) return;
-  if (args.y == nullptr) {
+  if constexpr (kMask == Mask::kInput) {
     MILLRACE_UNROLL
     for (int i = 0; i < kSize; ++i) dz[i] = normalization.Of(x[i], i) > 0 ? dz[i] : 0;
     return;
   }
+  if (!args.has_relu) return;
   float y[kSize];
   Load(static_cast<const T*>(args.y) + offset, y);
   MILLRACE_UNROLL
@@ -207,54 +217,56 @@ __device__ inline void StoreZeros(bool accumulates, T* to) {
   Store(zeros, to);
 }
 
-// Backward: the number of values, and the sums of dz and dz * (x - mean). Stores dz.
-template <typename T, int kPack>
+// Backward: the sums of dz and dz * (x - mean). Stores dz.
+template <typename T, int kPack, Mask kMask>
 struct GradientSums {
   using Args = NormArgs;
   static constexpr int kSize = kPack;
-  static constexpr int kSums = 3;
-  static constexpr int kRecords = 3;
+  static constexpr int kSums = 2;
+  static constexpr int kRecords = 2;
 
   const NormArgs& args;
   Normalization<kSize> normalization;
 
   __device__ GradientSums(const NormArgs& all, const ColumnThread<kSize>& at, const ColumnShape&)
       : args(all), normalization(all, at.channel) {}
-  __device__ void Add(int64_t offset, int64_t pixel, float (&sums)[kSums][kSize]) const {
+  __device__ bool Add(int64_t offset, int64_t pixel, float (&sums)[kSums][kSize]) const {
     T* const kept = args.dz == nullptr ? nullptr : static_cast<T*>(args.dz) + offset;
     if (!IsValid(args, pixel)) {
       if (kept != nullptr) StoreZeros<T, kSize>(args.accumulates_dz, kept);
-      return;
+      return false;
     }
     float x[kSize];
     float dz[kSize];
     Load(static_cast<const T*>(args.x) + offset, x);
-    LoadBehindRelu<T>(args, normalization, offset, x, dz);
+    LoadBehindRelu<T, kMask>(args, normalization, offset, x, dz);
     MILLRACE_UNROLL
     for (int i = 0; i < kSize; ++i) {
-      sums[0][i] += 1;
-      sums[1][i] += dz[i];
-      sums[2][i] += dz[i] * (x[i] - normalization.mean[i]);
+      sums[0][i] += dz[i];
+      sums[1][i] += dz[i] * (x[i] - normalization.mean[i]);
     }
     if (kept != nullptr) StoreOrAdd(dz, args.accumulates_dz, kept);
+    return true;
   }
 };
 
 struct GradientFinish {
   using Args = NormArgs;
-  static constexpr int kSums = 3;
-  static constexpr int kRecords = 3;
+  static constexpr int kSums = 2;
+  static constexpr int kRecords = 2;
 
   const NormArgs& args;
 
-  __device__ GradientFinish(const NormArgs& all, const ColumnShape&, const float*) : args(all) {}
-  __device__ void Add(const float* records, double (&sums)[kSums]) const {
+  __device__ GradientFinish(const NormArgs& all, const ColumnShape&, const Partials&, int64_t)
+      : args(all) {}
+  template <int kNumbers>
+  __device__ void Add(const float* records, float, double (&sums)[kNumbers]) const {
     for (int k = 0; k < kSums; ++k) sums[k] += records[k * args.channels];
   }
-  __device__ void End(int64_t channel, const double (&sums)[kSums]) const {
-    const double products = sums[2] - args.moments[2 * args.channels + channel] * sums[1];
-    if (channel == 0) args.sums[0] = sums[0];
-    args.sums[1 + channel] = sums[1];
+  __device__ void End(int64_t channel, double count, const double* sums) const {
+    const double products = sums[1] - args.moments[2 * args.channels + channel] * sums[0];
+    if (channel == 0) args.sums[0] = count;
+    args.sums[1 + channel] = sums[0];
     args.sums[1 + args.channels + channel] = products;
     const double factor = args.factor == nullptr ? 1 : *args.factor;
     const double inverse = args.moments[args.channels + channel];
@@ -262,7 +274,7 @@ struct GradientFinish {
       args.weights_gradient[channel] = static_cast<float>(products * inverse * factor);
     }
     if (args.bias_gradient != nullptr) {
-      args.bias_gradient[channel] = static_cast<float>(sums[1] * factor);
+      args.bias_gradient[channel] = static_cast<float>(sums[0] * factor);
     }
   }
 };
@@ -270,7 +282,7 @@ struct GradientFinish {
 // With n values of a channel, and d the inverse deviation:
 //   dx = weight * d * (dz - sum(dz) / n - (x - mean) * d^2 * sum(dz * (x - mean)) / n)
 // (Ioffe and Szegedy 2015, section 3).
-template <typename T, int kPack>
+template <typename T, int kPack, Mask kMask>
 struct NormCombinePass {
   using Args = NormArgs;
   static constexpr int kSize = kPack;
@@ -299,7 +311,7 @@ struct NormCombinePass {
     float x[kSize];
     float dz[kSize];
     Load(static_cast<const T*>(args.x) + offset, x);
-    LoadBehindRelu<T>(args, normalization, offset, x, dz);
+    LoadBehindRelu<T, kMask>(args, normalization, offset, x, dz);
     MILLRACE_UNROLL
     for (int i = 0; i < kSize; ++i) {
       const float difference = (x[i] - normalization.mean[i]) * of_x[i];
@@ -348,21 +360,31 @@ absl::Status ApplyNorm(void* stream, const NormArgs& args) {
 }
 
 absl::Status SumNormGradients(void* stream, const NormArgs& args) {
-  return WithPacks(args.type, VectorsAllowed(args, {args.x, args.y, args.dy, args.dz}),
-                   [&]<typename T, int kSize>() {
-                     return LaunchSums<GradientSums<T, kSize>, GradientFinish>(
-                         stream, "norm_backward_sums", PixelsOf(args), args.channels, args,
-                         args.scratch);
-                   });
+  const bool vectors = VectorsAllowed(args, {args.x, args.y, args.dy, args.dz});
+  const auto launch = [&]<typename Sums>(Sums*) {
+    return LaunchSums<Sums, GradientFinish>(stream, "norm_backward_sums", PixelsOf(args),
+                                            args.channels, args, args.scratch);
+  };
+  return WithPacks(args.type, vectors, [&]<typename T, int kSize>() {
+    using OfInput = GradientSums<T, kSize, Mask::kInput>;
+    using OfResult = GradientSums<T, kSize, Mask::kResult>;
+    return MaskOf(args) == Mask::kInput ? launch(static_cast<OfInput*>(nullptr))
+                                        : launch(static_cast<OfResult*>(nullptr));
+  });
 }
 
 absl::Status CombineNormGradients(void* stream, const NormArgs& args) {
   if (args.dx == nullptr) return absl::OkStatus();
-  return WithPacks(args.type, VectorsAllowed(args, {args.x, args.y, args.dy, args.dx}),
-                   [&]<typename T, int kSize>() {
-                     return LaunchPass<NormCombinePass<T, kSize>>(
-                         stream, "norm_backward_combine", PixelsOf(args), args.channels, args);
-                   });
+  const bool vectors = VectorsAllowed(args, {args.x, args.y, args.dy, args.dx});
+  const auto launch = [&]<typename Pass>(Pass*) {
+    return LaunchPass<Pass>(stream, "norm_backward_combine", PixelsOf(args), args.channels, args);
+  };
+  return WithPacks(args.type, vectors, [&]<typename T, int kSize>() {
+    using OfInput = NormCombinePass<T, kSize, Mask::kInput>;
+    using OfResult = NormCombinePass<T, kSize, Mask::kResult>;
+    return MaskOf(args) == Mask::kInput ? launch(static_cast<OfInput*>(nullptr))
+                                        : launch(static_cast<OfResult*>(nullptr));
+  });
 }
 
 }  // namespace millrace::trainer::cuda::MILLRACE_KERNEL_BUILD
