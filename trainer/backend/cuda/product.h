@@ -70,6 +70,10 @@ class Product {
 // messages.
 std::string Describe(const ProductSpec& spec);
 
+// Checks that there can be such a product.
+//   INVALID_ARGUMENT  the text names the field
+absl::Status CheckProductSpec(const ProductSpec& spec);
+
 }  // namespace millrace::trainer::cuda
 
 #endif  // MILLRACE_TRAINER_BACKEND_CUDA_PRODUCT_H_
