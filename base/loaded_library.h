@@ -31,6 +31,9 @@ class LoadedLibrary {
     return absl::OkStatus();
   }
 
+  // The dynamic linker's handle, for code that looks functions up by itself.
+  void* handle() const { return handle_; }
+
  private:
   LoadedLibrary(std::string file, std::string_view need, std::string_view remedy)
       : file_(std::move(file)), need_(need), remedy_(remedy) {}
