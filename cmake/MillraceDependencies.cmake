@@ -30,6 +30,15 @@ if(MILLRACE_CUDA)
   # A target with kernels would else bring a runtime of its own, beside CUDA::cudart.
   set(CMAKE_CUDA_RUNTIME_LIBRARY None)
   find_package(CUDAToolkit REQUIRED)
+  # Headers alone, where scripts/install-deps.sh puts them: without them the trainer is built, but
+  # has no products on a device.
+  find_path(MILLRACE_CUDNN_INCLUDE_DIR cudnn.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
+  find_path(MILLRACE_CUDNN_FRONTEND cudnn_frontend.h PATH_SUFFIXES cudnn-frontend/include HINTS
+    $ENV{XDG_CACHE_HOME}/millrace $ENV{HOME}/.cache/millrace)
+  if(NOT MILLRACE_CUDNN_INCLUDE_DIR OR NOT MILLRACE_CUDNN_FRONTEND)
+    message(WARNING "no headers of cuDNN or cudnn-frontend (scripts/install-deps.sh --cuda, or "
+      "MILLRACE_CUDNN_INCLUDE_DIR and MILLRACE_CUDNN_FRONTEND): no training on a GPU")
+  endif()
 endif()
 if(MILLRACE_MPI)
   find_package(MPI REQUIRED COMPONENTS C)
