@@ -1,10 +1,12 @@
 #!/bin/bash
 # Installs the Debian 12 packages that Millrace is built from; does nothing when they are all there.
 #
-#   scripts/install-deps.sh [--gates] [--wheel] [--list]
+#   scripts/install-deps.sh [--gates] [--wheel] [--cuda] [--list]
 #     --gates  also clang 16 with its sanitizers, clang-format, abigail-tools, nginx, iproute2
-#              and Slurm, which .ci/run needs
+#              and Slurm, which .ci/run needs; with nvcc, what --cuda brings, if it can be had
 #     --wheel  also what scripts/pic-deps.sh and scripts/wheel.sh need
+#     --cuda   also the headers of cudnn-frontend, from PyPI, into ~/.cache/millrace: without them
+#              the cuda preset has no training on a GPU. CUDA and cuDNN are not installed
 #     --list   prints the names of the packages, one per line, and installs nothing
 #
 # Run it as root, or as a user who may use sudo.
@@ -34,6 +36,10 @@ gate_packages=(
   abigail-tools iproute2 munge slurm-client slurmctld slurmd slurm-wlm-basic-plugins
 )
 wheel_packages=(dpkg-dev python3-venv)
+# Headers beside a Python module; any wheel of a version has the same. Its licences are Apache 2.0
+# and MIT.
+cudnn_frontend=nvidia-cudnn-frontend==1.32.0
+cudnn_frontend_hash=sha256:c6006556017a4d1c914c52a556c71b1267f2d6a0500f742e7b4edef539878df0
 
 step() { echo "install-deps: $*"; }
 die() {
@@ -42,14 +48,23 @@ die() {
 }
 
 list=0
+cuda=no
+has_nvcc() { command -v nvcc >/dev/null || [ -x /usr/local/cuda/bin/nvcc ]; }
 for argument in "$@"; do
   case "$argument" in
-    --gates) packages+=("${gate_packages[@]}") ;;
+    --gates)
+      packages+=("${gate_packages[@]}")
+      [ "$cuda" = asked ] || ! has_nvcc || cuda=wanted
+      ;;
+    --cuda) cuda=asked ;;
     --wheel) packages+=("${wheel_packages[@]}") ;;
     --list) list=1 ;;
-    *) die "unknown argument '$argument' (known: --gates, --wheel, --list)" ;;
+    *) die "unknown argument '$argument' (known: --gates, --wheel, --cuda, --list)" ;;
   esac
 done
+if [ "$cuda" != no ] && ! python3 -m pip --version >/dev/null 2>&1; then
+  packages+=(python3-pip)
+fi
 if [ "$list" = 1 ]; then
   printf '%s\n' "${packages[@]}"
   exit 0
@@ -62,6 +77,32 @@ if [ "$distribution" != "debian 12" ]; then
     "Elsewhere install the equivalents of 'scripts/install-deps.sh --list' by hand."
 fi
 
+# Unpacks the headers to where CMake looks for them.
+fetch_cudnn_frontend() {
+  local folder=${XDG_CACHE_HOME:-$HOME/.cache}/millrace/cudnn-frontend scratch
+  if [ "$(cat "$folder/version" 2>/dev/null)" = "$cudnn_frontend" ]; then
+    step "the headers of $cudnn_frontend are in $folder"
+    return
+  fi
+  step "fetching the headers of $cudnn_frontend"
+  scratch=$(mktemp -d)
+  echo "$cudnn_frontend --hash=$cudnn_frontend_hash" >"$scratch/requirements"
+  if python3 -m pip -q download --no-deps --require-hashes -r "$scratch/requirements" \
+    -d "$scratch" --only-binary :all: --platform manylinux_2_28_x86_64 --python-version 3.11 \
+    --implementation cp --abi cp311 && python3 -m zipfile -e "$scratch"/*.whl "$scratch/wheel"; then
+    rm -rf "$folder"
+    mkdir -p "$folder"
+    mv "$scratch"/wheel/include "$scratch"/wheel/*.dist-info/licenses "$folder"
+    echo "$cudnn_frontend" >"$folder/version"
+    rm -rf "$scratch"
+    step "the headers of $cudnn_frontend are in $folder"
+    return
+  fi
+  rm -rf "$scratch"
+  [ "$cuda" = wanted ] || die "$cudnn_frontend could not be fetched from PyPI"
+  step "warning: $cudnn_frontend could not be fetched from PyPI: no products of cuDNN"
+}
+
 missing=()
 for package in "${packages[@]}"; do
   state=$(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null || true)
@@ -69,6 +110,7 @@ for package in "${packages[@]}"; do
 done
 if [ "${#missing[@]}" = 0 ]; then
   step "all ${#packages[@]} packages are installed"
+  [ "$cuda" = no ] || fetch_cudnn_frontend
   exit 0
 fi
 step "${#missing[@]} of ${#packages[@]} packages are missing: ${missing[*]}"
@@ -92,3 +134,4 @@ if ! apt_get install -y --no-install-recommends "${missing[@]}" >"$log" 2>&1; th
   die "apt-get install failed (its last lines are above)"
 fi
 step "installed ${#missing[@]} packages"
+[ "$cuda" = no ] || fetch_cudnn_frontend
