@@ -12,9 +12,10 @@
 #   tar xf gpu-bundle.tar.xz && gpu-bundle/gpu-check.sh [options]
 #   gpu-bundle/run.sh [arguments of GoogleTest]     # the tests alone
 #
-# NCCL's library (218 MB) is not among them: run.sh takes the one that MILLRACE_NCCL_LIBRARY names,
-# or one that the dynamic linker, CUDA's folder or Python's packages (nvidia-nccl, torch) have.
-# Without one, the tests of NCCL are skipped.
+# The libraries of NCCL (218 MB) and cuDNN (1 GB) are not among them: run.sh takes those that
+# MILLRACE_NCCL_LIBRARY and MILLRACE_CUDNN_LIBRARY name, or those that the dynamic linker, CUDA's
+# folder or Python's packages (nvidia-nccl, nvidia-cudnn, torch) have. Without one, its tests are
+# skipped.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -84,27 +85,33 @@ if [ "$(printf '%s\n' "$needed" "$found" | sort -V | head -n 1)" != "$needed" ];
   exit 1
 fi
 
-# Prints where a libnccl.so.2 may be, the best guess first.
-nccl_places() {
-  ldconfig -p 2>/dev/null | sed -nE 's/.*libnccl\.so\.2 .*=> (.*)/\1/p'
-  ls /usr/local/cuda/lib*/libnccl.so.2 2>/dev/null
-  python3 - 2>/dev/null <<'PYTHON'
+# Prints where a library may be, the best guess first.
+places() { # file, folder of its Python package
+  ldconfig -p 2>/dev/null | sed -nE "s/.*${1//./\\.} .*=> (.*)/\1/p"
+  ls /usr/local/cuda/lib*/"$1" 2>/dev/null
+  python3 - "$@" 2>/dev/null <<'PYTHON'
 import pathlib
 import sys
-for entry in sys.path:
-    for place in ("nvidia/nccl/lib", "torch/lib"):
-        print(pathlib.Path(entry, place, "libnccl.so.2"))
+for entry in sys.path[1:]:
+    for place in (sys.argv[2], "torch/lib"):
+        print(pathlib.Path(entry, place, sys.argv[1]))
 PYTHON
 }
-if [ -z "${MILLRACE_NCCL_LIBRARY:-}" ]; then
-  while read -r place; do
-    if [ -r "$place" ]; then
-      export MILLRACE_NCCL_LIBRARY=$place
-      break
-    fi
-  done < <(nccl_places)
-fi
-echo "run: NCCL: ${MILLRACE_NCCL_LIBRARY:-none found; its tests are skipped}"
+# Sets a variable, unless it is set, to the first library that is there.
+choose() { # variable, file, folder of its Python package
+  local place
+  if [ -z "${!1:-}" ]; then
+    while read -r place; do
+      if [ -r "$place" ]; then
+        export "$1=$place"
+        break
+      fi
+    done < <(places "$2" "$3")
+  fi
+  echo "run: $2: ${!1:-none found; its tests are skipped}"
+}
+choose MILLRACE_NCCL_LIBRARY libnccl.so.2 nvidia/nccl/lib
+choose MILLRACE_CUDNN_LIBRARY libcudnn.so.9 nvidia/cudnn/lib
 
 failed=0
 for name in ${MILLRACE_ONLY:-$(cat "$here/tests")}; do
