@@ -1,6 +1,6 @@
 // Buffers that live at the same time do not overlap, and networks need little more than these.
 
-#include "trainer/backend/onednn/arena.h"
+#include "trainer/backend/arena.h"
 
 #include <gtest/gtest.h>
 

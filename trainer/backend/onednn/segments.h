@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "trainer/backend/onednn/arena.h"
+#include "trainer/backend/arena.h"
 
 // Activation checkpointing (Chen et al. 2016): layers are cut into segments. Values that one
 // segment alone uses are lost after the forward pass; before the segment runs backward, its layers

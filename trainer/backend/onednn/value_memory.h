@@ -8,9 +8,9 @@
 #include <utility>
 #include <vector>
 
+#include "trainer/backend/arena.h"
 #include "trainer/backend/backend.h"
-#include "trainer/backend/onednn/arena.h"
-#include "trainer/backend/onednn/fusion.h"
+#include "trainer/backend/fusion.h"
 #include "trainer/backend/onednn/segments.h"
 #include "trainer/model/model.h"
 

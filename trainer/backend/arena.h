@@ -1,5 +1,5 @@
-#ifndef MILLRACE_TRAINER_BACKEND_ONEDNN_ARENA_H_
-#define MILLRACE_TRAINER_BACKEND_ONEDNN_ARENA_H_
+#ifndef MILLRACE_TRAINER_BACKEND_ARENA_H_
+#define MILLRACE_TRAINER_BACKEND_ARENA_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -50,4 +50,4 @@ std::unique_ptr<void, FreeMemory> AllocateArena(size_t bytes);
 
 }  // namespace millrace::trainer
 
-#endif  // MILLRACE_TRAINER_BACKEND_ONEDNN_ARENA_H_
+#endif  // MILLRACE_TRAINER_BACKEND_ARENA_H_

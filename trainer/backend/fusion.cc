@@ -1,4 +1,4 @@
-#include "trainer/backend/onednn/fusion.h"
+#include "trainer/backend/fusion.h"
 
 #include <algorithm>
 
@@ -68,6 +68,15 @@ void Fusion::FuseNorm(const Model& model, const Wiring& wiring, int norm) {
   if (reader < 0 || model.layers[reader].kind != LayerKind::kRelu) return;
   fused.relu = reader;
   hosts_[reader] = norm;
+}
+
+int HostOfRelu(const Model& model, const Wiring& wiring, int i) {
+  if (model.layers[i].kind != LayerKind::kRelu) return -1;
+  const int maker = wiring.maker(model.layers[i].inputs[0]);
+  if (maker < 0 || wiring.only_reader(model.layers[maker].output) != i) return -1;
+  const LayerKind kind = model.layers[maker].kind;
+  const bool may = kind == LayerKind::kConvolution || kind == LayerKind::kFullyConnected;
+  return may ? maker : -1;
 }
 
 }  // namespace millrace::trainer

@@ -1,5 +1,5 @@
-#ifndef MILLRACE_TRAINER_BACKEND_ONEDNN_FUSION_H_
-#define MILLRACE_TRAINER_BACKEND_ONEDNN_FUSION_H_
+#ifndef MILLRACE_TRAINER_BACKEND_FUSION_H_
+#define MILLRACE_TRAINER_BACKEND_FUSION_H_
 
 #include <cstddef>
 #include <vector>
@@ -56,6 +56,9 @@ class Fusion {
   std::vector<int> hosts_;        // by layer
 };
 
+// The convolution or product that applies ReLU `i` of `model`, if it may; -1: none.
+int HostOfRelu(const Model& model, const Wiring& wiring, int i);
+
 }  // namespace millrace::trainer
 
-#endif  // MILLRACE_TRAINER_BACKEND_ONEDNN_FUSION_H_
+#endif  // MILLRACE_TRAINER_BACKEND_FUSION_H_

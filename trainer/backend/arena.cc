@@ -1,4 +1,4 @@
-#include "trainer/backend/onednn/arena.h"
+#include "trainer/backend/arena.h"
 
 #include <sys/mman.h>
 
