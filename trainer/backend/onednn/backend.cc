@@ -110,6 +110,9 @@ class OneDnnBackend : public Backend {
 };
 
 absl::Status OneDnnBackend::ChoosePrecision() {
+  if (options_.precision == Precision::kFloat16) {
+    return absl::InvalidArgumentError("precision: \"float16\" is for GPUs, not for the CPU");
+  }
   const std::string code = HalfCode(engine_);
   const bool is_auto = options_.precision == Precision::kAuto;
   options_.precision = Resolved(options_.precision, code);

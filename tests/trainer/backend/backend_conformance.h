@@ -1,19 +1,43 @@
-// Each layer against an independent reference: naive loops in double, differentiated numerically.
+#ifndef MILLRACE_TESTS_TRAINER_BACKEND_BACKEND_CONFORMANCE_H_
+#define MILLRACE_TESTS_TRAINER_BACKEND_BACKEND_CONFORMANCE_H_
 
 #include <gmock/gmock.h>
 
 #include <algorithm>
 #include <cmath>
+#include <memory>
+#include <utility>
 
 #include "tests/trainer/backend/reference.h"
+#include "tests/trainer/backend/tested_backend.h"
 #include "tests/trainer/model/test_nets.h"
 
+// Each layer of a backend against an independent reference: naive loops in double, differentiated
+// numerically. Every backend instantiates these tests, and those of network_conformance.h and
+// synchronized_conformance.h.
+
 namespace millrace::trainer {
-namespace {
+
+class BackendConformanceTest : public ::testing::TestWithParam<BackendCase> {
+ protected:
+  // Null after a failure.
+  static std::unique_ptr<TestedBackend> Make(const Model& model, const TensorSet& weights,
+                                             const BackendOptions& options = 2) {
+    return Make(model, weights, MakeInitialBuffers(model), options);
+  }
+  static std::unique_ptr<TestedBackend> Make(const Model& model, const TensorSet& weights,
+                                             const TensorSet& buffers,
+                                             const BackendOptions& options) {
+    auto made = GetParam().make(model, weights, buffers, options);
+    EXPECT_TRUE(made.ok()) << made.status();
+    return made.ok() ? *std::move(made) : nullptr;
+  }
+  static void CheckGradients(const Model& model, const Samples& samples);
+};
 
 // Compares all gradients of one step with central differences. Tolerance: float32 sums of some
 // hundred products, relative to the tensor's largest gradient.
-void CheckGradients(const Model& model, const Samples& samples) {
+inline void BackendConformanceTest::CheckGradients(const Model& model, const Samples& samples) {
   TensorSet weights = MakeInitialWeights(model, 7);
   for (size_t i = 0; i < weights.size(); ++i) {
     for (size_t k = 0; model.parameters[i].is_bias && k < weights[i].size(); ++k) {
@@ -23,12 +47,10 @@ void CheckGradients(const Model& model, const Samples& samples) {
   std::vector<Values> parameters;
   for (const auto& tensor : weights) parameters.emplace_back(tensor.begin(), tensor.end());
 
-  TensorSet gradients = MakeZeros(model);
   std::vector<size_t> order;
-  const TensorSet buffers = MakeInitialBuffers(model);
-  auto backend = MakeOneDnnBackend(model, weights, buffers, Spans(gradients), 2);
-  ASSERT_TRUE(backend.ok()) << backend.status();
-  const auto result = TrainStep(**backend, samples.All(), [&](size_t i) {
+  const auto tested = Make(model, weights, 2);
+  ASSERT_NE(tested, nullptr);
+  const auto result = TrainStep(tested->backend(), samples.All(), [&](size_t i) {
     order.push_back(i);
     return absl::OkStatus();
   });
@@ -37,6 +59,7 @@ void CheckGradients(const Model& model, const Samples& samples) {
   EXPECT_NEAR(result->loss_sum, loss, 1e-5 * loss);
   EXPECT_EQ(result->valid, samples.num_valid());
 
+  const TensorSet gradients = tested->Gradients();
   for (size_t i = 0; i < weights.size(); ++i) {
     Values expected(weights[i].size());
     double largest = 0;
@@ -60,20 +83,20 @@ void CheckGradients(const Model& model, const Samples& samples) {
   EXPECT_EQ(order, reversed) << "gradients are reported in reverse order";
 }
 
-TEST(GradientTest, FullyConnectedMatchesReference) {
+TEST_P(BackendConformanceTest, FullyConnectedMatchesReference) {
   const Model model = MakeModel(R"(layer { input_layer { shape: 5 } }
     layer { fully_connected { outputs: 4 } } layer { softmax_cross_entropy {} })");
   CheckGradients(model, Samples(model, 3, 0, 1));
 }
 
-TEST(GradientTest, TwoFullyConnectedWithFusedReluMatchReference) {
+TEST_P(BackendConformanceTest, TwoFullyConnectedWithFusedReluMatchReference) {
   const Model model = MakeModel(R"(layer { input_layer { shape: [3, 2, 2] } }
     layer { fully_connected { outputs: 7 } } layer { relu {} }
     layer { fully_connected { outputs: 3 } } layer { softmax_cross_entropy {} })");
   CheckGradients(model, Samples(model, 5, 2, 2));
 }
 
-TEST(GradientTest, ReluOnTheInputLeavesTheBatchAloneAndMatchesReference) {
+TEST_P(BackendConformanceTest, ReluOnTheInputLeavesTheBatchAloneAndMatchesReference) {
   const Model model = MakeModel(R"(layer { input_layer { shape: 6 } } layer { relu {} }
     layer { fully_connected { outputs: 3 } } layer { softmax_cross_entropy {} })");
   const Samples samples(model, 4, 0, 3);
@@ -82,7 +105,7 @@ TEST(GradientTest, ReluOnTheInputLeavesTheBatchAloneAndMatchesReference) {
   EXPECT_EQ(samples.images, before);
 }
 
-TEST(GradientTest, ConvolutionWithStrideAndPaddingMatchesReference) {
+TEST_P(BackendConformanceTest, ConvolutionWithStrideAndPaddingMatchesReference) {
   const Model model = MakeModel(R"(layer { input_layer { shape: [7, 6, 3] } }
     layer { convolution { filters: 5 kernel: 3 stride: 2 padding: 1 } } layer { relu {} }
     layer { convolution { filters: 4 kernel: 2 } }
@@ -90,7 +113,7 @@ TEST(GradientTest, ConvolutionWithStrideAndPaddingMatchesReference) {
   CheckGradients(model, Samples(model, 4, 1, 4));
 }
 
-TEST(GradientTest, MaxPoolWithPaddingMatchesReference) {
+TEST_P(BackendConformanceTest, MaxPoolWithPaddingMatchesReference) {
   const Model model = MakeModel(R"(layer { input_layer { shape: [7, 7, 2] } }
     layer { convolution { filters: 4 kernel: 3 padding: 1 } }
     layer { pool { kernel: 3 stride: 2 padding: 1 } } layer { relu {} }
@@ -98,7 +121,7 @@ TEST(GradientTest, MaxPoolWithPaddingMatchesReference) {
   CheckGradients(model, Samples(model, 3, 0, 5));
 }
 
-TEST(GradientTest, AveragePoolCountsOnlyElementsInside) {
+TEST_P(BackendConformanceTest, AveragePoolCountsOnlyElementsInside) {
   const Model model = MakeModel(R"(layer { input_layer { shape: [6, 6, 2] } }
     layer { convolution { filters: 3 kernel: 3 } } layer { relu {} }
     layer { pool { kind: AVERAGE kernel: 2 padding: 1 } } layer { relu {} }
@@ -106,7 +129,7 @@ TEST(GradientTest, AveragePoolCountsOnlyElementsInside) {
   CheckGradients(model, Samples(model, 3, 0, 6));
 }
 
-TEST(GradientTest, LeNetShapeOfOneChannelMatchesReference) {
+TEST_P(BackendConformanceTest, LeNetShapeOfOneChannelMatchesReference) {
   const Model model = MakeModel(R"(layer { input_layer { shape: [12, 12, 1] } }
     layer { convolution { filters: 16 kernel: 5 padding: 2 } } layer { relu {} }
     layer { pool { kernel: 2 } }
@@ -116,7 +139,7 @@ TEST(GradientTest, LeNetShapeOfOneChannelMatchesReference) {
   CheckGradients(model, Samples(model, 2, 0, 7));
 }
 
-TEST(GradientTest, AValueWithThreeReadersGetsTheSumOfTheirGradients) {
+TEST_P(BackendConformanceTest, AValueWithThreeReadersGetsTheSumOfTheirGradients) {
   const Model model = MakeModel(R"(layer { input_layer { shape: [5, 5, 2] } }
     layer { name: "stem" convolution { filters: 3 kernel: 3 } }
     layer { name: "a" input: "stem" relu {} }
@@ -129,7 +152,7 @@ TEST(GradientTest, AValueWithThreeReadersGetsTheSumOfTheirGradients) {
   CheckGradients(model, Samples(model, 3, 1, 10));
 }
 
-TEST(GradientTest, ConvolutionsWithEveryOptionMatchReference) {
+TEST_P(BackendConformanceTest, ConvolutionsWithEveryOptionMatchReference) {
   for (const char* const options :
        {"kernel: [3, 2] stride: [1, 2] padding: [1, 0]", "kernel: 3 padding: [0, 2, 1, 0]",
         "kernel: [1, 3] dilation: [1, 2]", "kernel: 3 stride: 2 same: true",
@@ -144,7 +167,7 @@ TEST(GradientTest, ConvolutionsWithEveryOptionMatchReference) {
   }
 }
 
-TEST(GradientTest, TransposedConvolutionsMatchReference) {
+TEST_P(BackendConformanceTest, TransposedConvolutionsMatchReference) {
   for (const char* const options :
        {"kernel: 3 stride: 2", "kernel: [4, 3] stride: [2, 1] padding: [1, 0]",
         "kernel: 5 stride: 2 same: true bias: false", "kernel: 3 padding: [0, 1, 2, 1]",
@@ -159,7 +182,7 @@ TEST(GradientTest, TransposedConvolutionsMatchReference) {
   }
 }
 
-TEST(GradientTest, PoolsWithEveryOptionMatchReference) {
+TEST_P(BackendConformanceTest, PoolsWithEveryOptionMatchReference) {
   for (const char* const pool : {"pool { kernel: [3, 2] stride: [1, 2] padding: [1, 0] }",
                                  "pool { kind: AVERAGE kernel: [2, 3] padding: [0, 1, 2, 1] }",
                                  "pool { kind: AVERAGE kernel: 3 stride: 2 same: true }",
@@ -173,7 +196,7 @@ TEST(GradientTest, PoolsWithEveryOptionMatchReference) {
   }
 }
 
-TEST(GradientTest, ActivationsMatchReference) {
+TEST_P(BackendConformanceTest, ActivationsMatchReference) {
   for (const char* const activation :
        {"relu {}", "relu6 {}", "leaky_relu {}", "leaky_relu { slope: 0.2 }", "sigmoid {}",
         "tanh {}", "silu {}"}) {
@@ -187,7 +210,7 @@ TEST(GradientTest, ActivationsMatchReference) {
 }
 
 // The first addend is read twice by one layer, and by another.
-TEST(GradientTest, JoinedLayersMatchReference) {
+TEST_P(BackendConformanceTest, JoinedLayersMatchReference) {
   const Model model = MakeModel(R"(layer { input_layer { shape: [4, 4, 2] } }
     layer { name: "a" convolution { filters: 3 kernel: 1 } }
     layer { name: "b" input: "input1" convolution { filters: 3 kernel: 3 same: true } }
@@ -202,7 +225,7 @@ TEST(GradientTest, JoinedLayersMatchReference) {
   CheckGradients(model, Samples(model, 3, 1, 14));
 }
 
-TEST(GradientTest, AReshapedValueWithOtherReadersMatchesReference) {
+TEST_P(BackendConformanceTest, AReshapedValueWithOtherReadersMatchesReference) {
   const Model model = MakeModel(R"(layer { input_layer { shape: [2, 2, 3] } }
     layer { name: "direct" reshape {} }
     layer { name: "a" input: "input1" convolution { filters: 3 kernel: 1 } }
@@ -214,7 +237,7 @@ TEST(GradientTest, AReshapedValueWithOtherReadersMatchesReference) {
   CheckGradients(model, Samples(model, 3, 1, 15));
 }
 
-TEST(GradientTest, BatchNormOfImagesAndVectorsWithoutPaddingMatchesReference) {
+TEST_P(BackendConformanceTest, BatchNormOfImagesAndVectorsWithoutPaddingMatchesReference) {
   const Model model = MakeModel(R"(layer { input_layer { shape: [4, 3, 2] } }
     layer { convolution { filters: 3 kernel: 3 same: true bias: false } }
     layer { name: "a" batch_norm { epsilon: 0.01 } } layer { relu {} }
@@ -224,7 +247,7 @@ TEST(GradientTest, BatchNormOfImagesAndVectorsWithoutPaddingMatchesReference) {
   CheckGradients(model, Samples(model, 6, 2, 17));
 }
 
-TEST(GradientTest, BatchNormOfTheInputAndInAResidualBlockMatchesReference) {
+TEST_P(BackendConformanceTest, BatchNormOfTheInputAndInAResidualBlockMatchesReference) {
   const Model model = MakeModel(R"(layer { input_layer { shape: [5, 5, 2] } }
     layer { name: "in" batch_norm {} }
     layer { name: "stem" convolution { filters: 3 kernel: 1 } }
@@ -238,17 +261,16 @@ TEST(GradientTest, BatchNormOfTheInputAndInAResidualBlockMatchesReference) {
   CheckGradients(model, Samples(model, 4, 1, 18));
 }
 
-TEST(GradientTest, EvaluationGivesTheSameLossAsTraining) {
+TEST_P(BackendConformanceTest, EvaluationGivesTheSameLossAsTraining) {
   const Model model = MakeModel(R"(layer { input_layer { shape: [8, 8, 1] } }
     layer { convolution { filters: 4 kernel: 3 } } layer { relu {} } layer { pool { kernel: 2 } }
     layer { fully_connected { outputs: 3 } } layer { softmax_cross_entropy {} })");
   const Samples samples(model, 9, 2, 8);
   const TensorSet weights = MakeInitialWeights(model, 1);
-  TensorSet gradients = MakeZeros(model);
-  auto backend = MakeOneDnnBackend(model, weights, kNoBuffers, Spans(gradients), 1);
-  ASSERT_TRUE(backend.ok());
-  const auto trained = TrainStep(**backend, samples.All(), [](size_t) { return absl::OkStatus(); });
-  const auto evaluated = EvaluateStep(**backend, samples.All());
+  const auto tested = Make(model, weights, 1);
+  ASSERT_NE(tested, nullptr);
+  const auto trained = TrainStep(tested->backend(), samples.All(), Ignore);
+  const auto evaluated = EvaluateStep(tested->backend(), samples.All());
   ASSERT_TRUE(trained.ok() && evaluated.ok());
   EXPECT_NEAR(trained->loss_sum, evaluated->loss_sum, 1e-5);
   EXPECT_EQ(trained->correct, evaluated->correct);
@@ -256,7 +278,7 @@ TEST(GradientTest, EvaluationGivesTheSameLossAsTraining) {
 }
 
 // S-TRAIN-2.
-TEST(GradientTest, SameInputsGiveTheSameBits) {
+TEST_P(BackendConformanceTest, SameInputsGiveTheSameBits) {
   const Model model = MakeModel(R"(layer { input_layer { shape: [14, 14, 1] } }
     layer { convolution { filters: 8 kernel: 5 } } layer { relu {} } layer { pool { kernel: 2 } }
     layer { fully_connected { outputs: 10 } } layer { softmax_cross_entropy {} })");
@@ -264,26 +286,25 @@ TEST(GradientTest, SameInputsGiveTheSameBits) {
   const TensorSet weights = MakeInitialWeights(model, 1);
   uint64_t first = 0;
   for (int round = 0; round < 20; ++round) {
-    TensorSet gradients = MakeZeros(model);
-    auto backend = MakeOneDnnBackend(model, weights, kNoBuffers, Spans(gradients), 2);
-    ASSERT_TRUE(backend.ok());
-    ASSERT_TRUE(TrainStep(**backend, samples.All(), [](size_t) { return absl::OkStatus(); }).ok());
-    if (round == 0) first = Digest(gradients);
-    ASSERT_EQ(Digest(gradients), first) << "round " << round;
+    const auto tested = Make(model, weights, 2);
+    ASSERT_NE(tested, nullptr);
+    ASSERT_TRUE(TrainStep(tested->backend(), samples.All(), Ignore).ok());
+    if (round == 0) first = Digest(tested->Gradients());
+    ASSERT_EQ(Digest(tested->Gradients()), first) << "round " << round;
   }
 }
 
-TEST(GradientTest, AnErrorOfTheCallbackEndsTheStep) {
+TEST_P(BackendConformanceTest, AnErrorOfTheCallbackEndsTheStep) {
   const Model model = MakeModel(R"(layer { input_layer { shape: 5 } }
     layer { fully_connected { outputs: 4 } } layer { softmax_cross_entropy {} })");
   const TensorSet weights = MakeInitialWeights(model, 1);
-  TensorSet gradients = MakeZeros(model);
-  auto backend = MakeOneDnnBackend(model, weights, kNoBuffers, Spans(gradients), 1);
-  ASSERT_TRUE(backend.ok());
-  const auto result = TrainStep(**backend, Samples(model, 2, 0, 1).All(),
+  const auto tested = Make(model, weights, 1);
+  ASSERT_NE(tested, nullptr);
+  const auto result = TrainStep(tested->backend(), Samples(model, 2, 0, 1).All(),
                                 [](size_t) { return absl::UnavailableError("peer gone"); });
   EXPECT_EQ(result.status().code(), absl::StatusCode::kUnavailable);
 }
 
-}  // namespace
 }  // namespace millrace::trainer
+
+#endif  // MILLRACE_TESTS_TRAINER_BACKEND_BACKEND_CONFORMANCE_H_

@@ -1,5 +1,5 @@
-// Batch norms whose batch is that of all ranks: ranks as threads, each with a backend of its own,
-// against one rank that has all rows.
+#ifndef MILLRACE_TESTS_TRAINER_BACKEND_SYNCHRONIZED_CONFORMANCE_H_
+#define MILLRACE_TESTS_TRAINER_BACKEND_SYNCHRONIZED_CONFORMANCE_H_
 
 #include <gmock/gmock.h>
 
@@ -11,14 +11,17 @@
 #include <mutex>
 
 #include "collectives/factory.h"
+#include "tests/trainer/backend/tested_backend.h"
 #include "tests/trainer/model/test_nets.h"
 #include "trainer/ranks/agree.h"
 
+// Batch norms whose batch is that of all ranks: ranks as threads, each with a backend of its own,
+// against one rank that has all rows.
+
 namespace millrace::trainer {
-namespace {
 
 // A residual block: its second norm does the sum and the ReLU behind it, too.
-Model Block() {
+inline Model SynchronizedBlock() {
   return MakeModel(R"(layer { input_layer { shape: [4, 4, 3] } }
     layer { convolution { filters: 5 kernel: 3 padding: 1 bias: false } }
     layer { name: "n1" batch_norm { synchronized: true } } layer { name: "r" relu {} }
@@ -37,7 +40,7 @@ struct Step {
   TensorSet gradients;                // the sum over ranks
 };
 
-class SynchronizedNormTest : public ::testing::Test {
+class SynchronizedConformanceTest : public ::testing::TestWithParam<BackendCase> {
  protected:
   // One step of `samples`, cut for the ranks; without `sums` no rank hears of the others.
   Step Run(const Samples& samples, const Cuts& cuts, bool sums = true) {
@@ -52,16 +55,15 @@ class SynchronizedNormTest : public ::testing::Test {
             return SumOverRanks(communicator, values);
           };
           if (sums) options.sum_over_ranks = sum;
-          TensorSet gradients = MakeZeros(model_);
-          MILLRACE_ASSIGN_OR_RETURN(
-              const auto backend,
-              MakeOneDnnBackend(model_, weights_, buffers_, Spans(gradients), options));
+          MILLRACE_ASSIGN_OR_RETURN(const auto tested,
+                                    GetParam().make(model_, weights_, buffers_, options));
           const int rank = communicator.rank();
           const StepInput input = samples.Slice(cuts[rank], cuts[rank + 1], samples.num_valid());
-          MILLRACE_RETURN_IF_ERROR(TrainStep(*backend, input, Ignore).status());
+          MILLRACE_RETURN_IF_ERROR(TrainStep(tested->backend(), input, Ignore).status());
           MILLRACE_ASSIGN_OR_RETURN(
               const Network* const network,
-              backend->Compile(cuts[rank + 1] - cuts[rank], NetworkUse::kTraining));
+              tested->backend().Compile(cuts[rank + 1] - cuts[rank], NetworkUse::kTraining));
+          const TensorSet gradients = tested->Gradients();
           const std::lock_guard lock(mu_);
           step.statistics[rank] = network->statistics();
           for (size_t i = 0; i < gradients.size(); ++i) {
@@ -96,14 +98,14 @@ class SynchronizedNormTest : public ::testing::Test {
     }
   }
 
-  const Model model_ = Block();
+  const Model model_ = SynchronizedBlock();
   const TensorSet weights_ = MakeInitialWeights(model_, 1);
   const TensorSet buffers_ = MakeInitialBuffers(model_);
   BackendOptions options_ = 1;
   std::mutex mu_;
 };
 
-TEST_F(SynchronizedNormTest, RanksTogetherHaveTheGradientsAndStatisticsOfOne) {
+TEST_P(SynchronizedConformanceTest, RanksTogetherHaveTheGradientsAndStatisticsOfOne) {
   const Samples samples(model_, 9, 0, 1);
   for (const bool fuses : {true, false}) {
     options_.fuses = fuses;
@@ -112,7 +114,8 @@ TEST_F(SynchronizedNormTest, RanksTogetherHaveTheGradientsAndStatisticsOfOne) {
   }
 }
 
-TEST_F(SynchronizedNormTest, ActivationsThatAreRecomputedKeepTheBits) {
+TEST_P(SynchronizedConformanceTest, ActivationsThatAreRecomputedKeepTheBits) {
+  if (!GetParam().recomputes) GTEST_SKIP() << "it recomputes nothing";
   const Samples samples(model_, 9, 0, 1);
   const Step kept = Run(samples, {0, 4, 9});
   options_.recomputes_activations = true;
@@ -121,7 +124,7 @@ TEST_F(SynchronizedNormTest, ActivationsThatAreRecomputedKeepTheBits) {
   EXPECT_EQ(recomputed.statistics, kept.statistics);
 }
 
-TEST_F(SynchronizedNormTest, WithoutSumsEachRankHasABatchOfItsOwn) {
+TEST_P(SynchronizedConformanceTest, WithoutSumsEachRankHasABatchOfItsOwn) {
   const Samples samples(model_, 8, 0, 1);
   const Step alone = Run(samples, {0, 4, 8}, /*sums=*/false);
   EXPECT_NE(alone.statistics[0], alone.statistics[1]);
@@ -130,7 +133,7 @@ TEST_F(SynchronizedNormTest, WithoutSumsEachRankHasABatchOfItsOwn) {
   EXPECT_EQ(Run(samples, {0, 8}, /*sums=*/false).gradients, one.gradients);
 }
 
-TEST_F(SynchronizedNormTest, ARankOfPaddingTakesPart) {
+TEST_P(SynchronizedConformanceTest, ARankOfPaddingTakesPart) {
   const Samples samples(model_, 8, 4, 1);
   ExpectAsOneRank(samples, {0, 4, 8});
   ExpectAsOneRank(samples, {0, 3, 5, 8});
@@ -140,18 +143,16 @@ TEST_F(SynchronizedNormTest, ARankOfPaddingTakesPart) {
   }
 }
 
-TEST_F(SynchronizedNormTest, AMeanFarFromZeroLeavesTheVariance) {
+TEST_P(SynchronizedConformanceTest, AMeanFarFromZeroLeavesTheVariance) {
   Samples samples(model_, 8, 0, 1);
   for (float& value : samples.images) value += 1e4f;
   ExpectAsOneRank(samples, {0, 3, 8}, 1e-3);
 }
 
-TEST_F(SynchronizedNormTest, RoundedToBFloat16TheyAreNearOneRank) {
+TEST_P(SynchronizedConformanceTest, RoundedToBFloat16TheyAreNearOneRank) {
   options_.precision = Precision::kBFloat16;
-  TensorSet gradients = MakeZeros(model_);
-  const auto backend =
-      MakeOneDnnBackend(model_, weights_, buffers_, Spans(gradients), options_).status();
-  if (absl::IsInvalidArgument(backend)) GTEST_SKIP() << backend;
+  const absl::Status status = GetParam().make(model_, weights_, buffers_, options_).status();
+  if (absl::IsInvalidArgument(status)) GTEST_SKIP() << status;
   const Samples samples(model_, 9, 1, 1);
   ExpectAsOneRank(samples, {0, 4, 9}, 0.03);
 }
@@ -174,31 +175,29 @@ class CountedSums {
   int count_ = 0;
 };
 
-class CountedSumsTest : public SynchronizedNormTest {
+class CountedSumsConformanceTest : public SynchronizedConformanceTest {
  protected:
-  std::unique_ptr<Backend> Make(CountedSums& sums) {
+  std::unique_ptr<TestedBackend> Make(CountedSums& sums) {
     options_.sum_over_ranks = sums.function();
-    auto backend = MakeOneDnnBackend(model_, weights_, buffers_, Spans(gradients_), options_);
-    EXPECT_TRUE(backend.ok()) << backend.status();
-    return *std::move(backend);
+    auto tested = GetParam().make(model_, weights_, buffers_, options_);
+    EXPECT_TRUE(tested.ok()) << tested.status();
+    return *std::move(tested);
   }
   static StepInput InStep7(const Samples& samples) {
     StepInput input = samples.All();
     input.step = 7;
     return input;
   }
-
-  TensorSet gradients_ = MakeZeros(model_);
 };
 
-TEST_F(CountedSumsTest, OnlyTrainingSums) {
-  options_.recomputes_activations = true;
+TEST_P(CountedSumsConformanceTest, OnlyTrainingSums) {
+  options_.recomputes_activations = GetParam().recomputes;
   CountedSums sums;
-  const auto backend = Make(sums);
+  const auto tested = Make(sums);
   const Samples samples(model_, 4, 0, 1);
-  ASSERT_TRUE(EvaluateStep(*backend, InStep7(samples)).ok());
+  ASSERT_TRUE(EvaluateStep(tested->backend(), InStep7(samples)).ok());
   EXPECT_EQ(sums.count(), 0);
-  const auto network = backend->Compile(4, NetworkUse::kTraining);
+  const auto network = tested->backend().Compile(4, NetworkUse::kTraining);
   ASSERT_TRUE(network.ok()) << network.status();
   ASSERT_TRUE(ForwardResult(**network, InStep7(samples)).ok());
   EXPECT_EQ(sums.count(), 2);
@@ -208,11 +207,11 @@ TEST_F(CountedSumsTest, OnlyTrainingSums) {
   EXPECT_EQ(sums.count(), 4);
 }
 
-TEST_F(CountedSumsTest, TheLayerWithValuesThatAreNotFiniteIsFoundWithoutSums) {
+TEST_P(CountedSumsConformanceTest, TheLayerWithValuesThatAreNotFiniteIsFoundWithoutSums) {
   CountedSums sums;
-  const auto backend = Make(sums);
+  const auto tested = Make(sums);
   Samples samples(model_, 4, 0, 1);
-  const auto network = backend->Compile(4, NetworkUse::kTraining);
+  const auto network = tested->backend().Compile(4, NetworkUse::kTraining);
   ASSERT_TRUE(network.ok()) << network.status();
   ASSERT_TRUE(ForwardResult(**network, InStep7(samples)).ok());
   samples.images[5] = std::numeric_limits<float>::infinity();
@@ -221,36 +220,34 @@ TEST_F(CountedSumsTest, TheLayerWithValuesThatAreNotFiniteIsFoundWithoutSums) {
   EXPECT_EQ(sums.count(), 4);
 }
 
-TEST_F(CountedSumsTest, ASumThatFailsEndsTheStep) {
+TEST_P(CountedSumsConformanceTest, ASumThatFailsEndsTheStep) {
   const Samples samples(model_, 4, 0, 1);
   for (const int at : {1, 2, 3, 4}) {
     CountedSums sums(at);
-    const auto backend = Make(sums);
-    const absl::Status status = TrainStep(*backend, InStep7(samples), Ignore).status();
+    const auto tested = Make(sums);
+    const absl::Status status = TrainStep(tested->backend(), InStep7(samples), Ignore).status();
     EXPECT_EQ(status, absl::UnavailableError("a rank is lost")) << at;
     EXPECT_EQ(sums.count(), at);
   }
 }
 
 // Nothing is before it whose gradient would need the sums.
-TEST(SynchronizedNorm, TheFirstLayerSumsOnlyForward) {
+TEST_P(SynchronizedConformanceTest, TheFirstLayerSumsOnlyForward) {
   const Model model = MakeModel(R"(layer { input_layer { shape: 2 } }
     layer { batch_norm { synchronized: true } } layer { fully_connected { outputs: 2 } }
     layer { softmax_cross_entropy {} })");
-  const TensorSet weights = MakeInitialWeights(model, 1);
-  const TensorSet buffers = MakeInitialBuffers(model);
-  TensorSet gradients = MakeZeros(model);
   int count = 0;
-  BackendOptions options(1);
-  options.sum_over_ranks = [&count](uint64_t, std::span<double>) {
+  options_.sum_over_ranks = [&count](uint64_t, std::span<double>) {
     ++count;
     return absl::OkStatus();
   };
-  const auto backend = MakeOneDnnBackend(model, weights, buffers, Spans(gradients), options);
-  ASSERT_TRUE(backend.ok()) << backend.status();
-  ASSERT_TRUE(TrainStep(**backend, Samples(model, 4, 0, 1).All(), Ignore).ok());
+  const auto tested =
+      GetParam().make(model, MakeInitialWeights(model, 1), MakeInitialBuffers(model), options_);
+  ASSERT_TRUE(tested.ok()) << tested.status();
+  ASSERT_TRUE(TrainStep((*tested)->backend(), Samples(model, 4, 0, 1).All(), Ignore).ok());
   EXPECT_EQ(count, 1);
 }
 
-}  // namespace
 }  // namespace millrace::trainer
+
+#endif  // MILLRACE_TESTS_TRAINER_BACKEND_SYNCHRONIZED_CONFORMANCE_H_
