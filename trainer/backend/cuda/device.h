@@ -54,6 +54,8 @@ class Device {
 
   // The stream, as kernels, products and reducers take it (a cudaStream_t).
   virtual void* stream() const = 0;
+  // Runs `body` while the device is the thread's current one, as kernels and products need it.
+  virtual absl::Status OnDevice(const std::function<absl::Status()>& body) { return body(); }
   virtual const Kernels& kernels() const = 0;
   // Chooses how to compute `spec`.
   //   UNIMPLEMENTED       the device has no code for it; the text says which product

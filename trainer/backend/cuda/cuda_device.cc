@@ -1,0 +1,217 @@
+// A CUDA device over the CUDA runtime: one stream, memory, events and graphs.
+
+#include <cuda_runtime_api.h>
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/cuda_calls.h"
+#include "base/status.h"
+#include "trainer/backend/cuda/cudnn/products.h"
+#include "trainer/backend/cuda/device.h"
+#include "trainer/backend/cuda/kernels/kernels.h"
+
+namespace millrace::trainer::cuda {
+namespace {
+
+using ::millrace::cuda::CurrentDevice;
+using ::millrace::cuda::Ignore;
+using ::millrace::cuda::ToStatus;
+
+// An event. Waiting for it leaves the core to others: a step takes milliseconds.
+class CudaMark final : public Mark {
+ public:
+  CudaMark(int ordinal, cudaEvent_t event) : ordinal_(ordinal), event_(event) {}
+  ~CudaMark() override {
+    const CurrentDevice current(ordinal_);
+    Ignore(cudaEventDestroy(event_));
+  }
+  cudaEvent_t event() const { return event_; }
+
+ private:
+  const int ordinal_;
+  const cudaEvent_t event_;
+};
+
+class CudaGraph final : public Graph {
+ public:
+  CudaGraph(int ordinal, cudaGraphExec_t graph) : ordinal_(ordinal), graph_(graph) {}
+  ~CudaGraph() override {
+    const CurrentDevice current(ordinal_);
+    Ignore(cudaGraphExecDestroy(graph_));
+  }
+  cudaGraphExec_t graph() const { return graph_; }
+
+ private:
+  const int ordinal_;
+  const cudaGraphExec_t graph_;
+};
+
+class CudaDevice final : public Device {
+ public:
+  CudaDevice(int ordinal, cudaStream_t stream, std::string name,
+             std::unique_ptr<CudnnProducts> products)
+      : ordinal_(ordinal),
+        stream_(stream),
+        name_(std::move(name)),
+        products_(std::move(products)) {}
+  ~CudaDevice() override {
+    const CurrentDevice current(ordinal_);
+    Ignore(cudaStreamSynchronize(stream_));
+    Ignore(cudaStreamDestroy(stream_));
+  }
+
+  std::string Describe() const override {
+    return absl::StrCat(name_, " (CUDA device ", ordinal_, "), ", products_->Describe());
+  }
+  void* stream() const override { return stream_; }
+  absl::Status OnDevice(const std::function<absl::Status()>& body) override {
+    const CurrentDevice current(ordinal_);
+    MILLRACE_RETURN_IF_ERROR(current.status());
+    return body();
+  }
+  const Kernels& kernels() const override { return CudaKernels(); }
+  absl::StatusOr<std::unique_ptr<Product>> MakeProduct(const ProductSpec& spec) override {
+    const CurrentDevice current(ordinal_);
+    MILLRACE_RETURN_IF_ERROR(current.status());
+    return products_->MakeProduct(spec);
+  }
+
+  absl::StatusOr<Memory> Allocate(size_t bytes) override;
+  absl::StatusOr<Memory> AllocateHost(size_t bytes) override;
+
+  absl::Status Copy(void* to, const void* from, size_t bytes) override {
+    return Call("cudaMemcpyAsync",
+                [&] { return cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream_); });
+  }
+  absl::Status Zero(void* memory, size_t bytes) override {
+    return Call("cudaMemsetAsync", [&] { return cudaMemsetAsync(memory, 0, bytes, stream_); });
+  }
+
+  absl::StatusOr<std::unique_ptr<Mark>> MakeMark() override;
+  absl::Status Record(Mark& mark) override {
+    return Call("cudaEventRecord", [&] { return cudaEventRecord(EventOf(mark), stream_); });
+  }
+  absl::Status Wait(const Mark& mark) override {
+    return Call("cudaEventSynchronize", [&] { return cudaEventSynchronize(EventOf(mark)); });
+  }
+  absl::Status Synchronize() override {
+    return Call("cudaStreamSynchronize", [&] { return cudaStreamSynchronize(stream_); });
+  }
+  absl::Status Follow(void* stream) override {
+    return Order(static_cast<cudaStream_t>(stream), stream_);
+  }
+  absl::Status Lead(void* stream) override {
+    return Order(stream_, static_cast<cudaStream_t>(stream));
+  }
+
+  // Other threads of the process may allocate meanwhile.
+  absl::Status BeginCapture() override {
+    return Call("cudaStreamBeginCapture",
+                [&] { return cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal); });
+  }
+  absl::StatusOr<std::unique_ptr<Graph>> EndCapture() override;
+  absl::Status Launch(const Graph& graph) override {
+    return Call("cudaGraphLaunch", [&] {
+      return cudaGraphLaunch(static_cast<const CudaGraph&>(graph).graph(), stream_);
+    });
+  }
+
+ private:
+  static cudaEvent_t EventOf(const Mark& mark) {
+    return static_cast<const CudaMark&>(mark).event();
+  }
+  template <typename Body>
+  absl::Status Call(std::string_view name, const Body& body) const {
+    const CurrentDevice current(ordinal_);
+    MILLRACE_RETURN_IF_ERROR(current.status());
+    return ToStatus(body(), name);
+  }
+  // Work that `later` is given from now on runs after that of `earlier` so far.
+  absl::Status Order(cudaStream_t earlier, cudaStream_t later);
+
+  const int ordinal_;
+  const cudaStream_t stream_;
+  const std::string name_;
+  const std::unique_ptr<CudnnProducts> products_;
+};
+
+absl::StatusOr<Memory> CudaDevice::Allocate(size_t bytes) {
+  void* memory = nullptr;
+  MILLRACE_RETURN_IF_ERROR(
+      Call("cudaMalloc", [&] { return cudaMalloc(&memory, std::max<size_t>(1, bytes)); }));
+  Memory owner(static_cast<std::byte*>(memory), [this](std::byte* mine) {
+    const CurrentDevice current(ordinal_);
+    Ignore(cudaStreamSynchronize(stream_));
+    Ignore(cudaFree(mine));
+  });
+  MILLRACE_RETURN_IF_ERROR(Zero(memory, bytes));
+  return owner;
+}
+
+absl::StatusOr<Memory> CudaDevice::AllocateHost(size_t bytes) {
+  void* memory = nullptr;
+  MILLRACE_RETURN_IF_ERROR(Call("cudaHostAlloc", [&] {
+    return cudaHostAlloc(&memory, std::max<size_t>(1, bytes), cudaHostAllocDefault);
+  }));
+  std::memset(memory, 0, bytes);
+  return Memory(static_cast<std::byte*>(memory), [this](std::byte* mine) {
+    const CurrentDevice current(ordinal_);
+    Ignore(cudaStreamSynchronize(stream_));
+    Ignore(cudaFreeHost(mine));
+  });
+}
+
+absl::StatusOr<std::unique_ptr<Mark>> CudaDevice::MakeMark() {
+  cudaEvent_t event = nullptr;
+  MILLRACE_RETURN_IF_ERROR(Call("cudaEventCreateWithFlags", [&] {
+    return cudaEventCreateWithFlags(&event, cudaEventDisableTiming | cudaEventBlockingSync);
+  }));
+  return std::make_unique<CudaMark>(ordinal_, event);
+}
+
+absl::StatusOr<std::unique_ptr<Graph>> CudaDevice::EndCapture() {
+  cudaGraph_t graph = nullptr;
+  MILLRACE_RETURN_IF_ERROR(
+      Call("cudaStreamEndCapture", [&] { return cudaStreamEndCapture(stream_, &graph); }));
+  cudaGraphExec_t made = nullptr;
+  const absl::Status status =
+      Call("cudaGraphInstantiate", [&] { return cudaGraphInstantiate(&made, graph, 0); });
+  Ignore(cudaGraphDestroy(graph));
+  MILLRACE_RETURN_IF_ERROR(status);
+  return std::make_unique<CudaGraph>(ordinal_, made);
+}
+
+absl::Status CudaDevice::Order(cudaStream_t earlier, cudaStream_t later) {
+  const CurrentDevice current(ordinal_);
+  MILLRACE_RETURN_IF_ERROR(current.status());
+  MILLRACE_ASSIGN_OR_RETURN(const cudaEvent_t event, ::millrace::cuda::MakeEvent());
+  absl::Status status = ToStatus(cudaEventRecord(event, earlier), "cudaEventRecord");
+  if (status.ok()) status = ToStatus(cudaStreamWaitEvent(later, event, 0), "cudaStreamWaitEvent");
+  Ignore(cudaEventDestroy(event));  // the driver keeps it until it has passed
+  return status;
+}
+
+absl::StatusOr<std::string> NameOf(int ordinal) {
+  cudaDeviceProp properties;
+  MILLRACE_RETURN_IF_ERROR(
+      ToStatus(cudaGetDeviceProperties(&properties, ordinal), "cudaGetDeviceProperties"));
+  return std::string(properties.name);
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Device>> MakeCudaDevice(int ordinal) {
+  MILLRACE_RETURN_IF_ERROR(::millrace::cuda::CheckDevice(ordinal));
+  const CurrentDevice current(ordinal);
+  MILLRACE_RETURN_IF_ERROR(current.status());
+  MILLRACE_ASSIGN_OR_RETURN(std::unique_ptr<CudnnProducts> products, CudnnProducts::Make({}));
+  MILLRACE_ASSIGN_OR_RETURN(std::string name, NameOf(ordinal));
+  MILLRACE_ASSIGN_OR_RETURN(const cudaStream_t stream, ::millrace::cuda::MakeStream(ordinal));
+  return std::make_unique<CudaDevice>(ordinal, stream, std::move(name), std::move(products));
+}
+
+}  // namespace millrace::trainer::cuda

@@ -1,0 +1,199 @@
+// Batch norms, with the addition and the ReLU behind them.
+
+#include "trainer/backend/cuda/layer_compiler.h"
+
+namespace millrace::trainer::cuda {
+namespace {
+
+// The tensors of a batch norm.
+struct Norm {
+  explicit Norm(LayerCompiler& compiler);
+
+  // The fields that all of its kernels read.
+  NormArgs Common() const;
+
+  NetworkParts* parts = nullptr;
+  Tensor x;
+  Tensor y;
+  Tensor addend;  // none: none is added
+  bool has_relu = false;
+  int result = -1;  // the value behind the layers that it does
+  Part weights;
+  Part bias;
+  Part moments;
+  Part sums;
+  int64_t row_pixels = 1;
+  int64_t channels = 1;
+  double epsilon = 0;
+};
+
+Norm::Norm(LayerCompiler& compiler) : parts(&compiler.parts()), x(compiler.source()) {
+  const Layer& layer = compiler.layer();
+  const FusedNorm& fused = compiler.fused_norm();
+  const int last = fused.relu >= 0 ? fused.relu : fused.add;
+  result = last >= 0 ? compiler.model().layers[last].output : layer.output;
+  y = compiler.values().data(result);
+  if (fused.add >= 0) addend = compiler.values().data(fused.addend);
+  has_relu = fused.relu >= 0;
+  weights = parts->masters[layer.weights];
+  bias = parts->masters[layer.bias];
+  channels = compiler.values().channels(layer.output);
+  row_pixels = compiler.values().pixels(layer.output) / compiler.rows();
+  epsilon = std::get<Normalization>(layer.attributes).epsilon;
+}
+
+NormArgs Norm::Common() const {
+  NormArgs args;
+  args.type = x.type;
+  args.batch.rows = parts->compiled.rows;
+  args.row_pixels = row_pixels;
+  args.channels = channels;
+  args.epsilon = epsilon;
+  args.has_relu = has_relu;
+  return args;
+}
+
+bool SumsOverRanks(LayerCompiler& compiler) {
+  return compiler.layer().is_synchronized() && compiler.parts().options.sum_over_ranks;
+}
+
+// Mean, inverse deviation, the mean's rounding, and one more for the backward pass.
+constexpr size_t kMoments = 4;
+
+Part NewMoments(LayerCompiler& compiler, const Norm& norm) {
+  Part& moments = compiler.parts().saved[compiler.index()];
+  moments = compiler.buffers().AddKept("moments of " + compiler.layer().name,
+                                       kMoments * norm.channels * sizeof(float));
+  return moments;
+}
+
+Part NewSums(LayerCompiler& compiler, const Norm& norm) {
+  return compiler.buffers().AddKept("sums of " + compiler.layer().name,
+                                    (1 + 2 * norm.channels) * sizeof(double));
+}
+
+void AddMeasure(LayerCompiler& compiler, const Norm& norm) {
+  Draft draft = compiler.Named("measure");
+  draft.measures = true;
+  compiler.program().AddKernel(draft, &Kernels::norm_measure, [norm](Access& memory) {
+    NormArgs args = norm.Common();
+    args.batch = norm.parts->Rows(memory, /*reads_valid=*/true, /*reads_step=*/false);
+    args.x = memory.Read(norm.x);
+    args.sums = memory.Write<double>(norm.sums);
+    args.scratch = memory.Write(norm.parts->scratch);
+    return args;
+  });
+  if (SumsOverRanks(compiler)) compiler.program().CutForSum(norm.sums, norm.channels, true);
+  draft.name = compiler.Named("moments").name;
+  const Part mean = norm.parts->results.statistics[compiler.layer().mean];
+  const Part variance = norm.parts->results.statistics[compiler.layer().variance];
+  compiler.program().AddKernel(draft, &Kernels::norm_moments, [=](Access& memory) {
+    NormArgs args = norm.Common();
+    args.sums = const_cast<double*>(memory.Read<double>(norm.sums));
+    args.moments = memory.Write<float>(norm.moments);
+    args.mean = memory.Write<float>(mean);
+    args.variance = memory.Write<float>(variance);
+    return args;
+  });
+}
+
+void AddMomentsOfRunning(LayerCompiler& compiler, const Norm& norm) {
+  const Part mean = norm.parts->running[compiler.layer().mean];
+  const Part variance = norm.parts->running[compiler.layer().variance];
+  compiler.program().AddKernel(compiler.Named("moments"), &Kernels::norm_moments_of_running,
+                               [=](Access& memory) {
+                                 NormArgs args = norm.Common();
+                                 args.mean = const_cast<float*>(memory.Read<float>(mean));
+                                 args.variance = const_cast<float*>(memory.Read<float>(variance));
+                                 args.moments = memory.Write<float>(norm.moments);
+                                 return args;
+                               });
+}
+
+// The values of the batch that the backward pass reads; moments and sums too.
+void ReadForward(const Norm& norm, Access& memory, NormArgs& args) {
+  args.batch = norm.parts->Rows(memory, /*reads_valid=*/true, /*reads_step=*/false);
+  args.x = memory.Read(norm.x);
+  args.weights = memory.Read<float>(norm.weights);
+  args.bias = memory.Read<float>(norm.bias);
+  args.moments = const_cast<float*>(memory.Read<float>(norm.moments));
+  // Without an addend the mask is computed again.
+  if (norm.has_relu && norm.addend) args.y = const_cast<void*>(memory.Read(norm.y));
+}
+
+void AddBackwardSums(LayerCompiler& compiler, const Norm& norm, const Target& addend_gradient) {
+  const Tensor dy = compiler.values().gradient(norm.result);
+  const Part weights_gradient = norm.parts->gradients[compiler.layer().weights];
+  const Part bias_gradient = norm.parts->gradients[compiler.layer().bias];
+  compiler.program().AddKernel(compiler.Named("gradients"), &Kernels::norm_backward_sums,
+                               [=](Access& memory) {
+                                 NormArgs args = norm.Common();
+                                 ReadForward(norm, memory, args);
+                                 args.dy = memory.Read(dy);
+                                 if (addend_gradient) args.dz = addend_gradient.Open(memory);
+                                 args.accumulates_dz = addend_gradient.accumulates;
+                                 args.sums = memory.Write<double>(norm.sums);
+                                 args.weights_gradient = memory.Write<float>(weights_gradient);
+                                 args.bias_gradient = memory.Write<float>(bias_gradient);
+                                 args.factor = norm.parts->Factor(memory);
+                                 args.scratch = memory.Write(norm.parts->scratch);
+                                 return args;
+                               });
+}
+
+void AddCombine(LayerCompiler& compiler, const Norm& norm, const Target& target) {
+  const Tensor dy = compiler.values().gradient(norm.result);
+  compiler.program().AddKernel(compiler.Named("gradient of input"), &Kernels::norm_backward_combine,
+                               [=](Access& memory) {
+                                 NormArgs args = norm.Common();
+                                 ReadForward(norm, memory, args);
+                                 args.dy = memory.Read(dy);
+                                 args.sums = const_cast<double*>(memory.Read<double>(norm.sums));
+                                 args.dx = target.Open(memory);
+                                 args.accumulates_dx = target.accumulates;
+                                 return args;
+                               });
+}
+
+}  // namespace
+
+absl::Status NormForward(LayerCompiler& compiler) {
+  Norm norm(compiler);
+  norm.moments = NewMoments(compiler, norm);
+  if (compiler.is_training()) {
+    norm.sums = NewSums(compiler, norm);
+    AddMeasure(compiler, norm);
+  } else {
+    AddMomentsOfRunning(compiler, norm);
+  }
+  const Draft draft = compiler.Completing(compiler.layer().output, "forward");
+  compiler.program().AddKernel(draft, &Kernels::norm_apply, [norm](Access& memory) {
+    NormArgs args = norm.Common();
+    args.x = memory.Read(norm.x);
+    args.addend = memory.Read(norm.addend);
+    args.weights = memory.Read<float>(norm.weights);
+    args.bias = memory.Read<float>(norm.bias);
+    args.moments = const_cast<float*>(memory.Read<float>(norm.moments));
+    args.y = memory.Write(norm.y);
+    return args;
+  });
+  return absl::OkStatus();
+}
+
+// The sums over ranks are needed for the gradient of the input alone.
+absl::Status NormBackward(LayerCompiler& compiler) {
+  Norm norm(compiler);
+  norm.moments = compiler.parts().saved[compiler.index()];
+  norm.sums = NewSums(compiler, norm);
+  Target addend_gradient;
+  if (norm.addend) addend_gradient = compiler.GradientOf(compiler.fused_norm().addend);
+  AddBackwardSums(compiler, norm, addend_gradient);
+  compiler.program().Cut({compiler.layer().bias, compiler.layer().weights});
+  const Target target = compiler.GradientOf(compiler.source_value());
+  if (!target) return absl::OkStatus();
+  if (SumsOverRanks(compiler)) compiler.program().CutForSum(norm.sums, norm.channels, false);
+  AddCombine(compiler, norm, target);
+  return absl::OkStatus();
+}
+
+}  // namespace millrace::trainer::cuda
