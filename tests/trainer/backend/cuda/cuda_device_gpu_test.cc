@@ -1,0 +1,171 @@
+// A CUDA device, where there is one: its memory, its order, its graphs, and networks on it against
+// the stand-in.
+
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tests/messages.h"
+#include "tests/trainer/backend/cuda/tested_device.h"
+#include "tests/trainer/backend/nets.h"
+
+namespace millrace::trainer::cuda {
+namespace {
+
+class CudaDeviceTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    absl::StatusOr<std::unique_ptr<Device>> device = MakeCudaDevice(0);
+    if (!device.ok()) GTEST_SKIP() << device.status();
+    device_ = *std::move(device);
+  }
+  Memory Take(size_t bytes) {
+    absl::StatusOr<Memory> memory = device_->Allocate(bytes);
+    EXPECT_TRUE(memory.ok()) << memory.status();
+    return *std::move(memory);
+  }
+  std::vector<float> Read(const void* from, size_t count) {
+    std::vector<float> values(count);
+    EXPECT_TRUE(device_->Copy(values.data(), from, count * sizeof(float)).ok());
+    EXPECT_TRUE(device_->Synchronize().ok());
+    return values;
+  }
+  // to[i] = 2 * to[i], by a kernel.
+  absl::Status Double(void* to, int64_t count) {
+    BinaryArgs args;
+    args.a = to;
+    args.b = to;
+    args.to = to;
+    args.count = count;
+    return device_->OnDevice([&] { return device_->kernels().binary(device_->stream(), args); });
+  }
+
+  std::unique_ptr<Device> device_;
+};
+
+TEST_F(CudaDeviceTest, MemoryIsZeroAndCopiesArrive) {
+  EXPECT_THAT(device_->Describe(), ::testing::HasSubstr("CUDA device 0"));
+  const Memory memory = Take(4096);
+  EXPECT_EQ(reinterpret_cast<uintptr_t>(memory.get()) % 256, 0u);
+  EXPECT_EQ(Read(memory.get(), 1024), std::vector<float>(1024));
+  absl::StatusOr<Memory> host = device_->AllocateHost(4096);
+  ASSERT_TRUE(host.ok()) << host.status();
+  auto* const floats = reinterpret_cast<float*>(host->get());
+  for (int i = 0; i < 1024; ++i) floats[i] = static_cast<float>(i);
+  ASSERT_TRUE(device_->Copy(memory.get(), floats, 4096).ok());
+  ASSERT_TRUE(Double(memory.get(), 1024).ok());
+  EXPECT_EQ(Read(memory.get(), 1024)[700], 1400);
+  ASSERT_TRUE(device_->Zero(memory.get(), 4096).ok());
+  EXPECT_EQ(Read(memory.get(), 1024)[700], 0);
+}
+
+TEST_F(CudaDeviceTest, AMarkHasPassedWhenTheWorkBeforeItIsDone) {
+  const Memory memory = Take(4096);
+  absl::StatusOr<Memory> host = device_->AllocateHost(4096);
+  auto mark = device_->MakeMark();
+  ASSERT_TRUE(host.ok() && mark.ok());
+  EXPECT_TRUE(device_->Wait(**mark).ok()) << "one that is not recorded has passed";
+  const std::vector<float> ones(1024, 1);
+  ASSERT_TRUE(device_->Copy(memory.get(), ones.data(), 4096).ok());
+  for (int i = 0; i < 10; ++i) ASSERT_TRUE(Double(memory.get(), 1024).ok());
+  ASSERT_TRUE(device_->Copy(host->get(), memory.get(), 4096).ok());
+  ASSERT_TRUE(device_->Record(**mark).ok());
+  ASSERT_TRUE(device_->Wait(**mark).ok());
+  EXPECT_EQ(reinterpret_cast<const float*>(host->get())[1023], 1024);
+}
+
+TEST_F(CudaDeviceTest, AGraphDoesItsWorkWhenItIsLaunchedAndNotBefore) {
+  const Memory memory = Take(4096);
+  const std::vector<float> ones(1024, 1);
+  ASSERT_TRUE(device_->Copy(memory.get(), ones.data(), 4096).ok());
+  ASSERT_TRUE(Double(memory.get(), 1024).ok());
+  ASSERT_TRUE(device_->BeginCapture().ok());
+  ASSERT_TRUE(Double(memory.get(), 1024).ok());
+  ASSERT_TRUE(Double(memory.get(), 1024).ok());
+  const auto graph = device_->EndCapture();
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  EXPECT_EQ(Read(memory.get(), 1)[0], 2);
+  ASSERT_TRUE(device_->Launch(**graph).ok());
+  ASSERT_TRUE(device_->Launch(**graph).ok());
+  EXPECT_EQ(Read(memory.get(), 1)[0], 32);
+}
+
+TEST_F(CudaDeviceTest, MemoryThatIsNotThereIsResourceExhausted) {
+  EXPECT_EQ(device_->Allocate(size_t{1} << 50).status().code(),
+            absl::StatusCode::kResourceExhausted);
+  EXPECT_TRUE(device_->Synchronize().ok());
+}
+
+TEST_F(CudaDeviceTest, AnOrdinalThatIsNotThereIsNamed) {
+  EXPECT_EQ(MakeCudaDevice(1000).status().code(), absl::StatusCode::kInvalidArgument);
+}
+
+// Relative to the largest of a tensor's values.
+double DistanceOf(const std::vector<float>& actual, const std::vector<float>& expected) {
+  double largest = 1e-3;
+  double distance = 0;
+  for (size_t k = 0; k < expected.size(); ++k) {
+    largest = std::max<double>(largest, std::abs(expected[k]));
+    distance = std::max<double>(distance, std::abs(actual[k] - expected[k]));
+  }
+  return distance / largest;
+}
+
+struct Outcome {
+  double loss = 0;
+  TensorSet gradients;
+};
+
+class CudaNetworkTest : public CudaDeviceTest {
+ protected:
+  // The last of some steps of one batch.
+  Outcome Run(Device& device, const Model& model, Precision precision, bool captures) {
+    BackendOptions options(1);
+    options.precision = precision;
+    Outcome outcome;
+    DeviceModel on_device(device, model, ComputeType(precision));
+    EXPECT_TRUE(on_device.SetWeights(MakeInitialWeights(model, 3)).ok());
+    EXPECT_TRUE(on_device.SetBuffers(MakeInitialBuffers(model)).ok());
+    const auto backend =
+        MakeDeviceBackend(device, model, on_device.tensors(), options, {.captures = captures});
+    EXPECT_TRUE(backend.ok()) << backend.status();
+    const Samples samples(model, 5, 1, 4);
+    for (int step = 0; step < 3; ++step) {
+      const auto result = TrainStep(**backend, samples.All(), Ignore);
+      EXPECT_TRUE(result.ok()) << result.status();
+      if (result.ok()) outcome.loss = result->loss_sum;
+    }
+    outcome.gradients = on_device.Gradients().value_or(TensorSet());
+    return outcome;
+  }
+};
+
+TEST_F(CudaNetworkTest, ItComputesWhatTheStandInDoes) {
+  for (const char* const net : {kEveryLayer, kTransposed}) {
+    const Model model = MakeModel(net);
+    for (const auto& [precision, tolerance] :
+         {std::pair(Precision::kFloat32, 1e-4), std::pair(Precision::kBFloat16, 0.1),
+          std::pair(Precision::kFloat16, 0.02)}) {
+      SCOPED_TRACE(static_cast<int>(precision));
+      HostDevice stand_in(HostKernels());
+      const Outcome expected = Run(stand_in, model, precision, /*captures=*/false);
+      const Outcome actual = Run(*device_, model, precision, /*captures=*/false);
+      EXPECT_NEAR(actual.loss, expected.loss, tolerance * expected.loss);
+      ASSERT_EQ(actual.gradients.size(), expected.gradients.size());
+      for (size_t i = 0; i < expected.gradients.size(); ++i) {
+        EXPECT_LE(DistanceOf(actual.gradients[i], expected.gradients[i]), tolerance)
+            << model.parameters[i].name;
+      }
+      const Outcome captured = Run(*device_, model, precision, /*captures=*/true);
+      EXPECT_EQ(captured.loss, actual.loss);
+      EXPECT_EQ(captured.gradients, actual.gradients);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace millrace::trainer::cuda
