@@ -1,5 +1,5 @@
 // The numbers that change with the update (the corrections of the means' zero start) are worked out
-// in double, once for a piece; the elements are float32, in the order of PyTorch's operations.
+// in double, once for a piece; the elements are float32.
 
 #include "trainer/optimizer/adam.h"
 
@@ -21,29 +21,19 @@ class AdamRule final : public UpdateRule {
 
   std::vector<std::string> slots() const override { return {"adam_m", "adam_v"}; }
 
-  void Apply(const UpdateNumbers& numbers, std::span<const float> gradient,
-             std::span<float> weights, std::span<float* const> slots) const override {
+  UpdateElement ElementOf(const UpdateNumbers& numbers) const override {
     const auto count = static_cast<double>(numbers.count);
-    const auto rate = static_cast<float>(numbers.rate / (1 - std::pow(beta1_, count)));
-    const auto root = static_cast<float>(std::sqrt(1 - std::pow(beta2_, count)));
-    const float decay = is_decoupled_ ? 0 : numbers.weight_decay;
-    const auto kept =
-        static_cast<float>(is_decoupled_ ? 1 - numbers.rate * numbers.weight_decay : 1);
-    const auto part1 = static_cast<float>(1 - beta1_);
-    const auto part2 = static_cast<float>(1 - beta2_);
-    const auto beta2 = static_cast<float>(beta2_);
-    const auto epsilon = static_cast<float>(epsilon_);
-    const float scale = numbers.gradient_scale;
-    float* const __restrict m = slots[0];
-    float* const __restrict v = slots[1];
-    float* const __restrict w = weights.data();
-    const float* const __restrict g = gradient.data();
-    for (size_t k = 0; k < weights.size(); ++k) {
-      const float direction = scale * g[k] + decay * w[k];
-      m[k] += part1 * (direction - m[k]);
-      v[k] = beta2 * v[k] + part2 * direction * direction;
-      w[k] = kept * w[k] - rate * m[k] / (std::sqrt(v[k]) / root + epsilon);
-    }
+    AdamElement element;
+    element.scale = numbers.gradient_scale;
+    element.decay = is_decoupled_ ? 0 : numbers.weight_decay;
+    element.kept = static_cast<float>(is_decoupled_ ? 1 - numbers.rate * numbers.weight_decay : 1);
+    element.part1 = static_cast<float>(1 - beta1_);
+    element.beta2 = static_cast<float>(beta2_);
+    element.part2 = static_cast<float>(1 - beta2_);
+    element.root = static_cast<float>(std::sqrt(1 - std::pow(beta2_, count)));
+    element.epsilon = static_cast<float>(epsilon_);
+    element.rate = static_cast<float>(numbers.rate / (1 - std::pow(beta1_, count)));
+    return element;
   }
 
   std::string Describe() const override {

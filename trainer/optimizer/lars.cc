@@ -1,5 +1,7 @@
 #include "trainer/optimizer/lars.h"
 
+#include <optional>
+
 #include "absl/strings/str_format.h"
 #include "trainer/job/job.pb.h"
 
@@ -10,43 +12,32 @@ class LarsRule final : public UpdateRule {
  public:
   explicit LarsRule(const Lars& lars)
       : momentum_(static_cast<float>(lars.momentum())),
-        coefficient_(lars.trust_coefficient()),
-        epsilon_(lars.epsilon()) {}
+        trust_{lars.trust_coefficient(), lars.epsilon()} {}
 
   std::vector<std::string> slots() const override { return {"momentum"}; }
-  bool wants_norms() const override { return true; }
+  std::optional<TrustRule> trust() const override { return trust_; }
 
-  void Apply(const UpdateNumbers& numbers, std::span<const float> gradient,
-             std::span<float> weights, std::span<float* const> slots) const override {
-    const float trust = TrustRatio(numbers);
-    const auto rate = static_cast<float>(numbers.rate);
-    const float momentum = momentum_;
-    float* const velocity = slots[0];
-    for (size_t k = 0; k < weights.size(); ++k) {
-      const float direction =
-          numbers.gradient_scale * gradient[k] + numbers.weight_decay * weights[k];
-      const float moved = momentum * velocity[k] + trust * direction;
-      velocity[k] = moved;
-      weights[k] -= rate * moved;
+  UpdateElement ElementOf(const UpdateNumbers& numbers) const override {
+    LarsElement element;
+    element.scale = numbers.gradient_scale;
+    element.decay = numbers.weight_decay;
+    element.momentum = momentum_;
+    element.rate = static_cast<float>(numbers.rate);
+    if (numbers.norms) {
+      const ParameterNorms& norms = *numbers.norms;
+      element.trust = trust_.Ratio(norms.weights, norms.gradient, numbers.weight_decay);
     }
+    return element;
   }
 
   std::string Describe() const override {
     return absl::StrFormat("LARS, momentum %g, trust coefficient %g, epsilon %g", momentum_,
-                           coefficient_, epsilon_);
+                           trust_.coefficient, trust_.epsilon);
   }
 
  private:
-  float TrustRatio(const UpdateNumbers& numbers) const {
-    if (!numbers.norms || numbers.norms->weights == 0 || numbers.norms->gradient == 0) return 1;
-    const double length =
-        numbers.norms->gradient + double{numbers.weight_decay} * numbers.norms->weights + epsilon_;
-    return static_cast<float>(coefficient_ * numbers.norms->weights / length);
-  }
-
   const float momentum_;
-  const double coefficient_;
-  const double epsilon_;
+  const TrustRule trust_;
 };
 
 }  // namespace

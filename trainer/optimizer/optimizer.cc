@@ -58,7 +58,7 @@ Optimizer::Optimizer(const OptimizerSpec& spec, const Model& model, Slots slots,
 }
 
 bool Optimizer::wants_norms(size_t i) const {
-  return rule_->wants_norms() && settings_[i].trust && !settings_[i].frozen;
+  return has_norms() && settings_[i].trust && !settings_[i].frozen;
 }
 
 void Optimizer::Apply(size_t i, const UpdateStep& update, float scale,
@@ -73,7 +73,8 @@ void Optimizer::Apply(size_t i, const UpdateStep& update, float scale,
     const ParameterNorms& norms = norms_[pieces_[i].parameter];
     numbers.norms = {norms.weights, scale * norms.gradient};
   }
-  rule_->Apply(numbers, gradient, weights, std::span(memory).first(slots_.size()));
+  UpdateElements(rule_->ElementOf(numbers), gradient, weights,
+                 std::span(memory).first(slots_.size()));
 }
 
 }  // namespace millrace::trainer

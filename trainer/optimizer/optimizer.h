@@ -42,7 +42,7 @@ class Optimizer {
 
   // True if updates need norms: of the parameter of piece `i`, or of some parameter, on all ranks.
   bool wants_norms(size_t i) const;
-  bool has_norms() const { return rule_->wants_norms(); }
+  bool has_norms() const { return rule_->trust().has_value(); }
   // Sets the norms for the next updates, by parameter; those of gradients are before `scale`.
   void SetNorms(std::vector<ParameterNorms> norms) { norms_ = std::move(norms); }
 

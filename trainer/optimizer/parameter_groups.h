@@ -19,6 +19,8 @@ struct ParameterSettings {
   double lr_scale = 1;
   bool frozen = false;  // true if the parameter is not updated
   bool trust = true;    // true if it has a trust ratio, with an optimizer that has them
+
+  friend bool operator==(const ParameterSettings&, const ParameterSettings&) = default;
 };
 
 // By parameter of `model`.

@@ -1,8 +1,5 @@
 #include "trainer/optimizer/rmsprop.h"
 
-#include <algorithm>
-#include <cmath>
-
 #include "absl/strings/str_format.h"
 #include "trainer/job/job.pb.h"
 
@@ -24,13 +21,11 @@ class RmsPropRule final : public UpdateRule {
     return names;
   }
 
-  void Apply(const UpdateNumbers& numbers, std::span<const float> gradient,
-             std::span<float> weights, std::span<float* const> slots) const override {
-    if (centered_) {
-      Run<true>(numbers, gradient, weights, slots);
-    } else {
-      Run<false>(numbers, gradient, weights, slots);
+  UpdateElement ElementOf(const UpdateNumbers& numbers) const override {
+    if (momentum_ > 0) {
+      return centered_ ? UpdateElement(Make<true, true>(numbers)) : Make<true, false>(numbers);
     }
+    return centered_ ? UpdateElement(Make<false, true>(numbers)) : Make<false, false>(numbers);
   }
 
   std::string Describe() const override {
@@ -39,30 +34,17 @@ class RmsPropRule final : public UpdateRule {
   }
 
  private:
-  template <bool kCentered>
-  void Run(const UpdateNumbers& numbers, std::span<const float> gradient, std::span<float> weights,
-           std::span<float* const> slots) const {
-    const auto rate = static_cast<float>(numbers.rate);
-    const auto alpha = static_cast<float>(alpha_);
-    const auto part = static_cast<float>(1 - alpha_);
-    const auto epsilon = static_cast<float>(epsilon_);
-    const auto momentum = static_cast<float>(momentum_);
-    float* const square = slots[0];
-    float* const buffer = momentum_ > 0 ? slots[1] : nullptr;
-    float* const mean = kCentered ? slots.back() : nullptr;
-    for (size_t k = 0; k < weights.size(); ++k) {
-      const float direction =
-          numbers.gradient_scale * gradient[k] + numbers.weight_decay * weights[k];
-      square[k] = alpha * square[k] + part * direction * direction;
-      float variance = square[k];
-      if constexpr (kCentered) {
-        mean[k] += part * (direction - mean[k]);
-        variance = std::max(variance - mean[k] * mean[k], 0.0f);  // below 0 by rounding alone
-      }
-      float move = direction / (std::sqrt(variance) + epsilon);
-      if (buffer != nullptr) move = buffer[k] = momentum * buffer[k] + move;
-      weights[k] -= rate * move;
-    }
+  template <bool kMomentum, bool kCentered>
+  RmsPropElement<kMomentum, kCentered> Make(const UpdateNumbers& numbers) const {
+    RmsPropElement<kMomentum, kCentered> element;
+    element.scale = numbers.gradient_scale;
+    element.decay = numbers.weight_decay;
+    element.alpha = static_cast<float>(alpha_);
+    element.part = static_cast<float>(1 - alpha_);
+    element.epsilon = static_cast<float>(epsilon_);
+    element.momentum = static_cast<float>(momentum_);
+    element.rate = static_cast<float>(numbers.rate);
+    return element;
   }
 
   const double alpha_;

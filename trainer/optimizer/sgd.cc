@@ -13,18 +13,8 @@ class SgdRule final : public UpdateRule {
 
   std::vector<std::string> slots() const override { return {"momentum"}; }
 
-  void Apply(const UpdateNumbers& numbers, std::span<const float> gradient,
-             std::span<float> weights, std::span<float* const> slots) const override {
-    const float momentum = momentum_;
-    const auto rate = static_cast<float>(numbers.rate);
-    float* const velocity = slots[0];
-    for (size_t k = 0; k < weights.size(); ++k) {
-      const float direction =
-          numbers.gradient_scale * gradient[k] + numbers.weight_decay * weights[k];
-      const float moved = momentum * velocity[k] + direction;
-      velocity[k] = moved;
-      weights[k] -= rate * (nesterov_ ? direction + momentum * moved : moved);
-    }
+  UpdateElement ElementOf(const UpdateNumbers& numbers) const override {
+    return nesterov_ ? UpdateElement(Make<true>(numbers)) : Make<false>(numbers);
   }
 
   std::string Describe() const override {
@@ -32,6 +22,12 @@ class SgdRule final : public UpdateRule {
   }
 
  private:
+  template <bool kNesterov>
+  SgdElement<kNesterov> Make(const UpdateNumbers& numbers) const {
+    return {numbers.gradient_scale, numbers.weight_decay, momentum_,
+            static_cast<float>(numbers.rate)};
+  }
+
   const float momentum_;
   const bool nesterov_;  // true for momentum of Nesterov's kind
 };

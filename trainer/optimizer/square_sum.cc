@@ -19,6 +19,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "trainer/optimizer/square_rounding.h"
 #include "trainer/optimizer/square_sum.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -71,12 +72,12 @@ HWY_INLINE void AddTo(Squares& sum, hn::Vec<Doubles> value, hn::Vec<Doubles> coa
 }
 
 // Two of each vector hide the latency of an addition. Meanwhile the next block is on its way.
-void SquaresOf(std::span<const float> values, double coarse, double fine, double* sum) {
+void SquaresOf(std::span<const float> values, const SquareRounding& rounding, double* sum) {
   const Doubles doubles;
   const WideFloats floats;
   constexpr size_t kLanes = hn::MaxLanes(doubles);
-  const auto coarse_v = hn::Set(doubles, coarse);
-  const auto fine_v = hn::Set(doubles, fine);
+  const auto coarse_v = hn::Set(doubles, rounding.coarse);
+  const auto fine_v = hn::Set(doubles, rounding.fine);
   Squares a = {hn::Zero(doubles), hn::Zero(doubles)};
   Squares b = a;
   const auto load = [&](size_t k) HWY_ATTR {
@@ -90,20 +91,15 @@ void SquaresOf(std::span<const float> values, double coarse, double fine, double
   }
   sum[0] += hn::GetLane(hn::SumOfLanes(doubles, hn::Add(a.high, b.high)));
   sum[1] += hn::GetLane(hn::SumOfLanes(doubles, hn::Add(a.low, b.low)));
-  for (; k < values.size(); ++k) {
-    const double square = double{values[k]} * values[k];
-    const double rounded = (square + coarse) - coarse;
-    sum[0] += rounded;
-    sum[1] += ((square - rounded) + fine) - fine;
-  }
+  for (; k < values.size(); ++k) rounding.Add(values[k], sum);
 }
 
-double SumSquares(std::span<const float> values, double coarse, double fine, double* sum) {
+double SumSquares(std::span<const float> values, const SquareRounding& rounding, double* sum) {
   float largest = 0;
   for (size_t k = 0; k < values.size(); k += kBlock) {
     const auto block = values.subspan(k, std::min(kBlock, values.size() - k));
     largest = std::max(largest, LargestOf(block));
-    SquaresOf(block, coarse, fine, sum);
+    SquaresOf(block, rounding, sum);
   }
   return largest;
 }
@@ -118,15 +114,6 @@ namespace {
 
 HWY_EXPORT(SumSquares);
 
-// C for n values of magnitude `bound` or less.
-double RoundingConstant(double bound, size_t n) {
-  int exponent = 0;
-  std::frexp(bound * static_cast<double>(n), &exponent);
-  return std::ldexp(1.5, exponent + 1);
-}
-
-double CoarseOf(double largest, size_t count) { return RoundingConstant(largest * largest, count); }
-
 }  // namespace
 
 double LargestMagnitude(std::span<const float> values) {
@@ -140,14 +127,11 @@ void AddSquares(std::span<const float> values, double largest, size_t count, dou
 }
 
 double LargestAndSquares(std::span<const float> values, double guess, size_t count, double* sum) {
-  const double coarse = CoarseOf(guess, count);
-  const double unit = std::nextafter(coarse, HUGE_VAL) - coarse;
-  const double fine = RoundingConstant(unit, count);
-  return HWY_DYNAMIC_DISPATCH(SumSquares)(values, coarse, fine, sum);
+  return HWY_DYNAMIC_DISPATCH(SumSquares)(values, SquareRounding::Of(guess, count), sum);
 }
 
 bool SameRounding(double a, double b, size_t count) {
-  return CoarseOf(a, count) == CoarseOf(b, count);
+  return SquareRounding::Of(a, count).coarse == SquareRounding::Of(b, count).coarse;
 }
 
 double NormOf(const double* sum) { return std::sqrt(sum[0] + sum[1]); }

@@ -1,12 +1,13 @@
 #ifndef MILLRACE_TRAINER_OPTIMIZER_UPDATE_RULE_H_
 #define MILLRACE_TRAINER_OPTIMIZER_UPDATE_RULE_H_
 
-#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
+
+#include "trainer/optimizer/elements.h"
 
 namespace millrace::trainer {
 
@@ -25,9 +26,6 @@ struct UpdateNumbers {
   std::optional<ParameterNorms> norms;  // of a parameter with a trust ratio
 };
 
-// The most slots that an optimizer has.
-inline constexpr size_t kMaxSlots = 3;
-
 // The arithmetic of one optimizer, element by element, in one pass. Immutable: the state lies in
 // slots, which are zeros before the first update.
 class UpdateRule {
@@ -37,17 +35,20 @@ class UpdateRule {
   // The names of its slots: "momentum".
   virtual std::vector<std::string> slots() const = 0;
 
-  // True if it has trust ratios.
-  virtual bool wants_norms() const { return false; }
+  // The rule of its trust ratios; nullopt: it has none.
+  virtual std::optional<TrustRule> trust() const { return std::nullopt; }
 
-  // Applies `gradient` to `weights`. `slots` has the memory of each slot. All are of the same
-  // elements. Thread-safe for different elements; throws nothing.
-  virtual void Apply(const UpdateNumbers& numbers, std::span<const float> gradient,
-                     std::span<float> weights, std::span<float* const> slots) const = 0;
+  // The arithmetic of the elements of one update, of the same kind at every update.
+  virtual UpdateElement ElementOf(const UpdateNumbers& numbers) const = 0;
 
   // "SGD, momentum 0.9 (Nesterov)" for the start-up table.
   virtual std::string Describe() const = 0;
 };
+
+// Applies `gradient` to `weights` by `element`. `slots` has the memory of each slot. All are of the
+// same elements, and apart. Thread-safe for different elements; throws nothing.
+void UpdateElements(const UpdateElement& element, std::span<const float> gradient,
+                    std::span<float> weights, std::span<float* const> slots);
 
 }  // namespace millrace::trainer
 

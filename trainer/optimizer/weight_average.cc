@@ -5,14 +5,18 @@
 
 namespace millrace::trainer {
 
-void WeightAverage::Add(uint64_t count, const TensorSet& weights) {
+AverageElement AverageElementOf(double decay, bool warmup, uint64_t count) {
   const auto n = static_cast<double>(count);
-  const double decay = warmup_ ? std::min(decay_, (1 + n) / (10 + n)) : decay_;
-  const auto part = static_cast<float>(1 - decay);
+  const double limited = warmup ? std::min(decay, (1 + n) / (10 + n)) : decay;
+  return {static_cast<float>(1 - limited)};
+}
+
+void WeightAverage::Add(uint64_t count, const TensorSet& weights) {
+  const AverageElement element = AverageElementOf(decay_, warmup_, count);
   for (size_t i = 0; i < weights.size(); ++i) {
     float* const average = tensors_[i].data();
     const float* const newest = weights[i].data();
-    for (size_t k = 0; k < weights[i].size(); ++k) average[k] += part * (newest[k] - average[k]);
+    for (size_t k = 0; k < weights[i].size(); ++k) element(newest[k], average[k]);
   }
 }
 

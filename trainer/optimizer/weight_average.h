@@ -5,17 +5,21 @@
 #include <utility>
 
 #include "trainer/model/parameters.h"
+#include "trainer/optimizer/elements.h"
 
 namespace millrace::trainer {
 
 // The slot of the average in checkpoints.
 inline constexpr char kAverageSlot[] = "ema";
 
+// The arithmetic of update `count`, from 1. With `warmup` the decay of the nth update is at most
+// (1 + n) / (10 + n).
+AverageElement AverageElementOf(double decay, bool warmup, uint64_t count);
+
 // An exponential moving average of weights, whole on every rank. Thread-compatible.
 class WeightAverage {
  public:
-  // `start`: the first weights, or a checkpoint's average. With `warmup` the decay of the nth
-  // update is at most (1 + n) / (10 + n).
+  // `start`: the first weights, or a checkpoint's average.
   WeightAverage(double decay, bool warmup, TensorSet start)
       : decay_(decay), warmup_(warmup), tensors_(std::move(start)) {}
 
