@@ -8,6 +8,7 @@
 #include "base/philox.h"
 #include "base/status.h"
 #include "tests/trainer/backend/cuda/host_kernels.h"
+#include "tests/trainer/backend/cuda/update_cases.h"
 
 namespace millrace::trainer::cuda {
 namespace {
@@ -378,7 +379,7 @@ absl::Status KernelCase::RunHere(const Kernels& kernels, void* stream) {
 }
 
 std::vector<KernelCase> AllKernelCases() {
-  std::vector<KernelCase> cases;
+  std::vector<KernelCase> cases = UpdateKernelCases();
   AddConversions(cases);
   for (const CaseSizes& sizes : AllSizes()) {
     AddActivations(sizes, cases);

@@ -222,6 +222,8 @@ struct LossArgs {
 template <typename Args>
 using Kernel = absl::Status (*)(void* stream, const Args& args);
 
+struct UpdateKernels;  // trainer/backend/cuda/kernels/update.h
+
 // A device's code for each kernel.
 struct Kernels {
   Kernel<ConvertArgs> convert = nullptr;
@@ -247,6 +249,8 @@ struct Kernels {
 
   Kernel<DropoutArgs> dropout = nullptr;  // forward, and backward on the gradient
   Kernel<LossArgs> loss = nullptr;
+
+  const UpdateKernels* update = nullptr;  // those of optimizers
 
   // Scratch memory that any of them needs for tensors of up to `channels` channels and `rows` rows.
   size_t (*scratch_bytes)(int64_t rows, int64_t channels) = nullptr;

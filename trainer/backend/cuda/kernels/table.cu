@@ -5,6 +5,7 @@
 #include "trainer/backend/cuda/kernels/columns.cuh"
 #include "trainer/backend/cuda/kernels/entries.h"
 #include "trainer/backend/cuda/kernels/kernels.h"
+#include "trainer/backend/cuda/kernels/update.cuh"
 
 namespace millrace::trainer::cuda {
 namespace MILLRACE_KERNEL_BUILD {
@@ -26,6 +27,7 @@ const Kernels kTable = {
     .norm_backward_combine = CombineNormGradients,
     .dropout = DropValues,
     .loss = ComputeLosses,
+    .update = &kUpdateKernels,
     .scratch_bytes =
         [](int64_t, int64_t channels) {
           return std::max(ColumnScratchBytes(channels), LossScratchBytes());
