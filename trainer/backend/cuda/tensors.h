@@ -22,7 +22,8 @@ struct DeviceTensors {
 
 // The order of a parameter's elements on a device: weights of convolutions, transposed ones too,
 // are [filters, height, width, channels] there, where the model has [filters, channels, height,
-// width]. Others stay as they are.
+// width]. Others stay as they are. `from` and `to` have the elements of the whole parameter, or of
+// some of its filters.
 void ToDeviceOrder(const Parameter& parameter, std::span<const float> from, std::span<float> to);
 void FromDeviceOrder(const Parameter& parameter, std::span<const float> from, std::span<float> to);
 
