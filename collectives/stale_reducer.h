@@ -35,6 +35,7 @@ class StaleReducer {
 
   // As GradientReducer's, for the running step.
   TensorView gradient(size_t i) { return running().gradient(i); }
+  size_t bucket_of(size_t i) const { return running().bucket_of(i); }
   void SetRows(int64_t rows) { running().SetRows(rows); }
   absl::Status MarkReady(size_t i);
   // Ends this rank's part in all steps, as GradientReducer's.

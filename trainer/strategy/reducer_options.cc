@@ -5,10 +5,20 @@
 
 namespace millrace::trainer {
 
-std::vector<collectives::GradientSpec> GradientSpecsOf(const Model& model) {
+namespace {
+
+Shape DeviceShape(const Shape& shape) {
+  return shape.rank() == 4 ? Shape{shape[0], shape[2], shape[3], shape[1]} : shape;
+}
+
+}  // namespace
+
+std::vector<collectives::GradientSpec> GradientSpecsOf(const Model& model, WeightsOrder order) {
   std::vector<collectives::GradientSpec> gradients;
   for (size_t i = model.parameters.size(); i-- > 0;) {
-    gradients.push_back({model.parameters[i].name, model.parameters[i].shape});
+    const Shape& shape = model.parameters[i].shape;
+    gradients.push_back(
+        {model.parameters[i].name, order == WeightsOrder::kDevice ? DeviceShape(shape) : shape});
   }
   return gradients;
 }

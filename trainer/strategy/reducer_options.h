@@ -7,6 +7,7 @@
 
 #include "collectives/gradient_reducer.h"
 #include "collectives/stale_reducer.h"
+#include "trainer/backend/cuda/arena_layout.h"
 #include "trainer/job/job.pb.h"
 #include "trainer/model/model.h"
 #include "trainer/optimizer/slots.h"
@@ -15,12 +16,31 @@
 
 namespace millrace::trainer {
 
+// Who orders the elements of weights.
+enum class WeightsOrder {
+  kModel,
+  kDevice,  // as ToDeviceOrder: ranks that add gradients in unlike orders are told so by the shapes
+};
+
 // The gradients of `model` in the order in which backward makes them: that of the parameters,
 // reversed.
-std::vector<collectives::GradientSpec> GradientSpecsOf(const Model& model);
+std::vector<collectives::GradientSpec> GradientSpecsOf(const Model& model,
+                                                       WeightsOrder order = WeightsOrder::kModel);
 
 // The number of parameter `i` in that order.
 inline size_t ReducerIndex(const Model& model, size_t i) { return model.parameters.size() - 1 - i; }
+
+// The memory of the gradients of `reducer`, a GradientReducer or a StaleReducer, by parameter.
+template <typename Reducer>
+std::vector<cuda::GradientPlace> PlacesOf(const Model& model, Reducer& reducer) {
+  std::vector<cuda::GradientPlace> places;
+  for (size_t i = 0; i < model.parameters.size(); ++i) {
+    const size_t index = ReducerIndex(model, i);
+    places.push_back(
+        {reducer.gradient(index).template as<float>().data(), reducer.bucket_of(index)});
+  }
+  return places;
+}
 
 // The pieces of parameters whose sums this rank gets from `reducer`.
 std::vector<Piece> OwnPieces(const Model& model, const collectives::GradientReducer& reducer);

@@ -14,11 +14,11 @@ namespace millrace::trainer {
 // saved: a checkpoint is whole, and any number of ranks can continue it.
 class ShardedStrategy final : public SynchronousStrategy {
  public:
-  // `communicator`, `model` and `progress` (null: none) must outlive it; `update` is of this rank's
-  // shards.
+  // `communicator`, which is that of numbers of the host, `model` and `progress` (null: none) must
+  // outlive it; `update` is of this rank's shards.
   ShardedStrategy(collectives::Communicator& communicator, const Model& model,
-                  std::unique_ptr<collectives::GradientReducer> reducer, WeightUpdate update,
-                  collectives::Progress* progress);
+                  std::unique_ptr<collectives::GradientReducer> reducer,
+                  std::unique_ptr<WeightUpdate> update, collectives::Progress* progress);
 
   void SetRows(int64_t rows) override;
   absl::StatusOr<collectives::StepOutcome> Apply(size_t i, const UpdateStep& update,

@@ -17,7 +17,7 @@ class StaleStrategy final : public Strategy {
  public:
   // `model` must outlive it; `update` is of whole parameters.
   StaleStrategy(const Model& model, std::unique_ptr<collectives::StaleReducer> reducer,
-                WeightUpdate update);
+                std::unique_ptr<WeightUpdate> update);
 
   std::vector<std::span<float>> gradients() override;
   void SetRows(int64_t rows) override;
@@ -27,16 +27,20 @@ class StaleStrategy final : public Strategy {
   size_t num_ready() const override { return reducer_->ready().size(); }
   absl::StatusOr<collectives::StepOutcome> Apply(size_t i, const UpdateStep& update,
                                                  TensorSet& weights) override;
-  absl::StatusOr<const Slots*> GatherSlots() override { return &update_.slots(); }
+  absl::StatusOr<const Slots*> GatherSlots() override { return update_->FetchSlots(); }
   bool has_whole_slots() const override { return true; }
   std::string Summary() const override { return reducer_->Summary(); }
   collectives::ReducerCounters counters() const override;
+  cuda::ParameterStore* store() override { return update_->store(); }
 
  private:
+  // The memory to which backward writes the gradient of parameter `i`.
+  std::span<float> GradientOf(size_t i);
+
   const Model& model_;
   const std::unique_ptr<collectives::StaleReducer> reducer_;
-  WeightUpdate update_;
-  TensorSet gradients_;  // the memory to which backward writes
+  const std::unique_ptr<WeightUpdate> update_;
+  TensorSet gradients_;  // the memory to which backward writes, unless it is a device's
 };
 
 }  // namespace millrace::trainer

@@ -10,6 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "base/dtype.h"
 #include "collectives/communicator.h"
 #include "collectives/gradient_reducer.h"
 #include "collectives/progress.h"
@@ -21,6 +22,11 @@
 
 namespace millrace::trainer {
 
+namespace cuda {
+class Device;
+class ParameterStore;
+}  // namespace cuda
+
 // Turns the gradients of all ranks into new weights. A step is one batch or several. For each batch
 // the loop sets the rows, marks every gradient and finishes; then it applies the sums that have
 // come, which are of the same steps on every rank. Thread-compatible.
@@ -29,7 +35,8 @@ class Strategy {
   virtual ~Strategy() = default;
 
   // The memory to which backward writes the sums over this rank's rows, one span for each
-  // parameter. It stays the same at every step, and lives as long as the strategy.
+  // parameter. It stays the same at every step, and lives as long as the strategy. With a device it
+  // is the device's, and the device's stream is behind what wrote it at MarkReady.
   virtual std::vector<std::span<float>> gradients() = 0;
 
   // The rows of the batch that begins. The rows that all ranks set add up to those of the batch.
@@ -50,7 +57,8 @@ class Strategy {
   // step; 0, 1 or several if sums come late.
   virtual size_t num_ready() const = 0;
   // Makes `update` of `weights` by the sums of the `i`th of these steps, the oldest first, unless
-  // all ranks skip it. Returns the step's outcome, the same on all ranks. May be collective.
+  // all ranks skip it. Returns the step's outcome, the same on all ranks. May be collective. With a
+  // device the weights are those of the store, and the device may be left at work.
   //   UNAVAILABLE, DEADLINE_EXCEEDED  as Finish
   virtual absl::StatusOr<collectives::StepOutcome> Apply(size_t i, const UpdateStep& update,
                                                          TensorSet& weights) = 0;
@@ -61,6 +69,16 @@ class Strategy {
   virtual absl::StatusOr<const Slots*> GatherSlots() = 0;
   // True if every rank has the whole state of the optimizer without the others.
   virtual bool has_whole_slots() const = 0;
+
+  // The tensors of the device, which live as long as the strategy; null: there is no device, and
+  // weights are the host's.
+  virtual cuda::ParameterStore* store() { return nullptr; }
+  // Copy tensors from the host to the device, or the other way round, and wait. Without a device
+  // they do nothing. The weights of the device are zeros at first. Outcomes are ParameterStore's.
+  absl::Status StoreWeights(const TensorSet& weights);
+  absl::Status FetchWeights(TensorSet& weights);
+  absl::Status StoreBuffers(const TensorSet& buffers);
+  absl::Status FetchBuffers(TensorSet& buffers);
 
   // A line for the start-up table: "3 buckets: 1.0 MiB, 25.0 MiB, 12.4 MiB; ...".
   virtual std::string Summary() const = 0;
@@ -75,6 +93,11 @@ struct StrategyOptions {
   collectives::Progress* progress = nullptr;  // outlives the strategy; null: none
   collectives::ReducerTeam* team = nullptr;   // of several strategies; null: this is the only one
   bool layers_communicate = false;  // true if ranks also talk to each other amid a backward pass
+
+  // The device that computes and has the weights, which outlives the strategy; null: the host. The
+  // reducer's gradients are in its memory then: over NCCL its stream is the gradients'.
+  cuda::Device* device = nullptr;
+  DType compute = DType::kF32;  // of the weights that products read on it: kF32, kBF16 or kF16
 };
 
 // Makes the strategy that `reduction` asks for; it and `optimizer` have their defaults filled in.
@@ -82,7 +105,7 @@ struct StrategyOptions {
 // the strategy. Collective.
 //   INVALID_ARGUMENT, RESOURCE_EXHAUSTED  an option of the reducer is bad, or there is no memory,
 //                                         on any rank: all ranks return it (IsAgreed)
-//   other                                 a collective call failed
+//   other                                 a collective call failed, or the device
 absl::StatusOr<std::unique_ptr<Strategy>> MakeStrategy(collectives::Communicator& communicator,
                                                        const Model& model,
                                                        const Reduction& reduction,

@@ -9,16 +9,14 @@ namespace millrace::trainer {
 
 SynchronousStrategy::SynchronousStrategy(const Model& model,
                                          std::unique_ptr<collectives::GradientReducer> reducer,
-                                         WeightUpdate update)
+                                         std::unique_ptr<WeightUpdate> update)
     : model_(model), reducer_(std::move(reducer)), update_(std::move(update)) {}
-
-std::span<float> SynchronousStrategy::GradientOf(size_t i) {
-  return reducer_->gradient(ReducerIndex(model_, i)).as<float>();
-}
 
 std::vector<std::span<float>> SynchronousStrategy::gradients() {
   std::vector<std::span<float>> spans;
-  for (size_t i = 0; i < model_.parameters.size(); ++i) spans.push_back(GradientOf(i));
+  for (size_t i = 0; i < model_.parameters.size(); ++i) {
+    spans.push_back(reducer_->gradient(ReducerIndex(model_, i)).as<float>());
+  }
   return spans;
 }
 
@@ -40,7 +38,7 @@ absl::StatusOr<collectives::StepOutcome> SynchronousStrategy::Apply(size_t /*i*/
                                                                     const UpdateStep& update,
                                                                     TensorSet& weights) {
   const collectives::StepOutcome outcome = reducer_->outcome();
-  if (!outcome.skip) MILLRACE_RETURN_IF_ERROR(update_.Apply(*reducer_, update, weights));
+  if (!outcome.skip) MILLRACE_RETURN_IF_ERROR(update_->Apply(*reducer_, update, weights));
   return outcome;
 }
 

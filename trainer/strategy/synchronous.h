@@ -17,7 +17,7 @@ class SynchronousStrategy : public Strategy {
  public:
   // `model` must outlive it; `update` is of whole parameters.
   SynchronousStrategy(const Model& model, std::unique_ptr<collectives::GradientReducer> reducer,
-                      WeightUpdate update);
+                      std::unique_ptr<WeightUpdate> update);
 
   std::vector<std::span<float>> gradients() override;
   void SetRows(int64_t rows) override;
@@ -27,18 +27,16 @@ class SynchronousStrategy : public Strategy {
   size_t num_ready() const override { return is_finished_ && reducer_->outcome().complete ? 1 : 0; }
   absl::StatusOr<collectives::StepOutcome> Apply(size_t i, const UpdateStep& update,
                                                  TensorSet& weights) override;
-  absl::StatusOr<const Slots*> GatherSlots() override { return &update_.slots(); }
+  absl::StatusOr<const Slots*> GatherSlots() override { return update_->FetchSlots(); }
   bool has_whole_slots() const override { return true; }
   std::string Summary() const override { return reducer_->Summary(); }
   collectives::ReducerCounters counters() const override { return reducer_->counters(); }
+  cuda::ParameterStore* store() override { return update_->store(); }
 
  protected:
-  // The reducer's memory of parameter `i`.
-  std::span<float> GradientOf(size_t i);
-
   const Model& model_;
   const std::unique_ptr<collectives::GradientReducer> reducer_;
-  WeightUpdate update_;
+  const std::unique_ptr<WeightUpdate> update_;
 
  private:
   bool is_finished_ = false;  // true if a batch has ended

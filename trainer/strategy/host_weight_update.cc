@@ -1,4 +1,4 @@
-#include "trainer/strategy/weight_update.h"
+#include "trainer/strategy/host_weight_update.h"
 
 #include <algorithm>
 #include <iterator>
@@ -23,18 +23,23 @@ int ThreadsFor(int64_t elements, int threads) {
 
 }  // namespace
 
-std::span<const float> WeightUpdate::SumsOf(collectives::GradientReducer& sums, size_t p) const {
-  const Piece& piece = pieces()[p];
-  const size_t gradient = ReducerIndex(*model_, piece.parameter);
-  return sums.gradient(gradient).as<float>().subspan(piece.begin, piece.size());
+std::span<float> HostWeightUpdate::GradientOf(collectives::GradientReducer& gradients,
+                                              size_t i) const {
+  return gradients.gradient(ReducerIndex(*model_, i)).as<float>();
 }
 
-std::span<float> WeightUpdate::WeightsOf(TensorSet& weights, size_t p) const {
+std::span<const float> HostWeightUpdate::SumsOf(collectives::GradientReducer& sums,
+                                                size_t p) const {
+  const Piece& piece = pieces()[p];
+  return GradientOf(sums, piece.parameter).subspan(piece.begin, piece.size());
+}
+
+std::span<float> HostWeightUpdate::WeightsOf(TensorSet& weights, size_t p) const {
   const Piece& piece = pieces()[p];
   return std::span(weights[piece.parameter]).subspan(piece.begin, piece.size());
 }
 
-std::vector<WeightUpdate::BucketPieces> WeightUpdate::CutByBucket(
+std::vector<HostWeightUpdate::BucketPieces> HostWeightUpdate::CutByBucket(
     const collectives::GradientReducer& sums,
     const std::function<bool(size_t p)>& is_wanted) const {
   std::vector<BucketPieces> buckets;
@@ -50,7 +55,7 @@ std::vector<WeightUpdate::BucketPieces> WeightUpdate::CutByBucket(
 
 // The elements of a bucket are one range, which is cut evenly: so a piece may be in several parts.
 // Threads do not wait for each other between buckets.
-void WeightUpdate::OnThreads(
+void HostWeightUpdate::OnThreads(
     const std::vector<BucketPieces>& buckets, const std::function<void(size_t bucket)>& enter,
     const std::function<void(int thread, size_t p, size_t from, size_t to)>& body) {
   int64_t elements = 0;
@@ -72,13 +77,13 @@ void WeightUpdate::OnThreads(
   });
 }
 
-void WeightUpdate::Magnitudes::Add(const Magnitudes& other) {
+void HostWeightUpdate::Magnitudes::Add(const Magnitudes& other) {
   for (int i = 0; i < 2; ++i) largest[i] = std::max(largest[i], other.largest[i]);
   for (int i = 0; i < 4; ++i) squares[i] += other.squares[i];
 }
 
-void WeightUpdate::FindOwn(collectives::GradientReducer& sums, TensorSet& weights,
-                           std::span<const Wanted> wanted, std::span<Magnitudes> found) {
+void HostWeightUpdate::FindOwn(collectives::GradientReducer& sums, TensorSet& weights,
+                               std::span<const Wanted> wanted, std::span<Magnitudes> found) {
   const std::vector<Magnitudes> none(found.size());
   std::vector<std::vector<Magnitudes>> parts(std::max(1, threads_), none);  // by thread
   const auto add = [&](int thread, size_t p, size_t from, size_t to) {
@@ -105,7 +110,7 @@ void WeightUpdate::FindOwn(collectives::GradientReducer& sums, TensorSet& weight
   }
 }
 
-absl::Status WeightUpdate::ShareLargest(std::span<Magnitudes> found) const {
+absl::Status HostWeightUpdate::ShareLargest(std::span<Magnitudes> found) const {
   if (communicator_ == nullptr) return absl::OkStatus();
   std::vector<double> largest;
   for (const Magnitudes& of : found) {
@@ -118,7 +123,7 @@ absl::Status WeightUpdate::ShareLargest(std::span<Magnitudes> found) const {
   return absl::OkStatus();
 }
 
-absl::Status WeightUpdate::ShareSquares(std::span<Magnitudes> found) const {
+absl::Status HostWeightUpdate::ShareSquares(std::span<Magnitudes> found) const {
   if (communicator_ == nullptr) return absl::OkStatus();
   std::vector<double> squares;
   for (const Magnitudes& of : found) {
@@ -132,8 +137,8 @@ absl::Status WeightUpdate::ShareSquares(std::span<Magnitudes> found) const {
 // Squares are rounded by the largest magnitude of the whole parameter, which is known after a pass
 // over all ranks' pieces. That of the update before mostly rounds alike, so one pass does; where it
 // does not, there is another one. So the norms do not depend on how parameters are cut.
-absl::Status WeightUpdate::FindNorms(collectives::GradientReducer& sums, int64_t step,
-                                     TensorSet& weights) {
+absl::Status HostWeightUpdate::FindNorms(collectives::GradientReducer& sums, int64_t step,
+                                         TensorSet& weights) {
   const size_t count = model_->parameters.size();
   const Waiting waiting(communicator_ != nullptr ? progress_ : nullptr, step);
   guesses_.resize(count);
@@ -162,8 +167,8 @@ absl::Status WeightUpdate::FindNorms(collectives::GradientReducer& sums, int64_t
   return absl::OkStatus();
 }
 
-absl::Status WeightUpdate::Apply(collectives::GradientReducer& sums, const UpdateStep& update,
-                                 TensorSet& weights) {
+absl::Status HostWeightUpdate::Apply(collectives::GradientReducer& sums, const UpdateStep& update,
+                                     TensorSet& weights) {
   if (optimizer_.has_norms()) {
     MILLRACE_RETURN_IF_ERROR(FindNorms(sums, update.step, weights));
   }
@@ -182,6 +187,47 @@ absl::Status WeightUpdate::Apply(collectives::GradientReducer& sums, const Updat
                      WeightsOf(weights, p).subspan(from, to - from), from);
   });
   return told;
+}
+
+std::vector<std::string> HostWeightUpdate::slot_names() const {
+  std::vector<std::string> names;
+  for (const Slot& slot : optimizer_.slots()) names.push_back(slot.name);
+  return names;
+}
+
+absl::Status HostWeightUpdate::PutWeights(const TensorSet& weights,
+                                          collectives::GradientReducer& gradients) {
+  for (const Piece& piece : pieces()) {
+    const auto own = std::span(weights[piece.parameter]).subspan(piece.begin, piece.size());
+    std::ranges::copy(own, GradientOf(gradients, piece.parameter).subspan(piece.begin).begin());
+  }
+  return absl::OkStatus();
+}
+
+absl::Status HostWeightUpdate::PutSlot(size_t s, collectives::GradientReducer& gradients) {
+  for (size_t p = 0; p < pieces().size(); ++p) {
+    const Piece& piece = pieces()[p];
+    std::ranges::copy(optimizer_.slots()[s].tensors[p],
+                      GradientOf(gradients, piece.parameter).subspan(piece.begin).begin());
+  }
+  return absl::OkStatus();
+}
+
+absl::Status HostWeightUpdate::TakeWeights(collectives::GradientReducer& gradients,
+                                           TensorSet& weights) {
+  for (size_t i = 0; i < weights.size(); ++i) {
+    std::ranges::copy(GradientOf(gradients, i), weights[i].begin());
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<TensorSet> HostWeightUpdate::TakeTensors(collectives::GradientReducer& gradients) {
+  TensorSet whole;
+  for (size_t i = 0; i < model_->parameters.size(); ++i) {
+    const std::span<float> gathered = GradientOf(gradients, i);
+    whole.emplace_back(gathered.begin(), gathered.end());
+  }
+  return whole;
 }
 
 }  // namespace millrace::trainer
