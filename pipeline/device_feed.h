@@ -79,6 +79,9 @@ class DeviceBatch {
   // Returns the tensor of that name; a view with data == nullptr if there is none.
   DeviceTensorView Find(std::string_view name) const;
 
+  // The batch in the host's memory. REQUIRES: DeviceFeedOptions::keeps_host.
+  const Batch& host() const;
+
   // Makes the work that is issued on `stream` from now on wait for the tensors' bytes. Does not
   // block the host.
   //   OK, or the driver's error
@@ -104,6 +107,9 @@ class DeviceBatch {
 
 struct DeviceFeedOptions {
   int device = 0;  // CUDA's ordinal
+  // True if each batch stays in the host's memory too, as long as a handle lives: for consumers of
+  // which a part reads labels there. Takes one host slab more for each batch ahead.
+  bool keeps_host = false;
 
   // performance only: results are the same for every value
   // The number of batches whose copies are issued before Next asks for them. Each takes a device
@@ -177,8 +183,9 @@ class DeviceFeed {
   absl::Status Restore(const std::string& token);
   absl::Status Seek(uint64_t batch);
 
-  // The pipeline, which is ahead of the feed.
+  // The pipeline, which is ahead of the feed. Only the feed calls its Next, Save, Restore and Seek.
   const Pipeline& pipeline() const;
+  Pipeline& pipeline();
 
  private:
   const std::unique_ptr<Handoff> handoff_;

@@ -38,8 +38,12 @@ struct TrainOptions {
   // With `resume`: true to continue although the job, the training plan or the data have changed
   // since the checkpoint; `warn` tells what is lost.
   bool force = false;
-  int threads = 0;            // cores of this rank; 0: usable cores / local ranks
-  int replicas = 0;           // for TrainReplicas: ranks of this process; 0: as the job says
+  int threads = 0;     // cores of this rank; 0: usable cores / local ranks
+  int replicas = 0;    // for TrainReplicas: ranks of this process; 0: as the job says
+  std::string device;  // "cpu" or "cuda", in place of the job's; empty: as the job says
+  // The CUDA devices of this process's ranks, one each. Empty: each rank has the one numbered as
+  // the rank within its host.
+  std::vector<int> devices;
   std::string launch_reason;  // for the start-up table
   // The file to which all ranks append the damaged records of the training and the evaluation data
   // (pipeline::OpenOptions). Empty: none.

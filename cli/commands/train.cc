@@ -9,12 +9,14 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "base/metrics.h"
 #include "base/status.h"
 #include "cli/commands/command.h"
 #include "cli/commands/live_train.h"
 #include "cli/exit.h"
 #include "cli/flags/checks.h"
+#include "cli/flags/device.h"
 #include "cli/flags/launch.h"
 #include "cli/flags/reduction.h"
 #include "cli/flags/servers.h"
@@ -40,6 +42,7 @@ struct Flags {
   bool force = false;
   int threads = 0;
   int replicas = 0;
+  DeviceFlags device;
   ReductionFlags reduction;
   std::vector<trainer::FieldValue> servers;
   std::string quarantine;
@@ -151,8 +154,8 @@ int TrainJob(const Flags& flags) {
   if (!variables.ok()) return FailUsage(variables.status());
   if (flags.launch.connect.backend == "nccl") {
     return Fail(absl::InvalidArgumentError(
-        "backend 'nccl' reduces memory of GPUs, but the gradients of `train` are in the host's: "
-        "take single, tcp or mpi (`millrace bench` takes nccl)"));
+        "backend 'nccl' connects no ranks: take single, tcp or mpi. With --device cuda, gradients "
+        "go over NCCL in any case"));
   }
   UnboundedWatch watch(flags.launch.connect_timeout());
   trainer::TrainOptions options;
@@ -164,6 +167,13 @@ int TrainJob(const Flags& flags) {
   options.force = flags.force;
   options.threads = flags.threads;
   options.replicas = flags.replicas;
+  if (const absl::Status set = SetDevices(flags.device, options); !set.ok()) return FailUsage(set);
+  if (options.devices.size() > 1 && flags.replicas > 0 &&
+      flags.replicas != static_cast<int>(options.devices.size())) {
+    return FailUsage(
+        absl::InvalidArgumentError(absl::StrCat("--replicas ", flags.replicas, " are not the ",
+                                                options.devices.size(), " ranks of --devices")));
+  }
   options.quarantine_file = flags.quarantine;
   options.timeline_file = flags.timeline;
   options.tensorboard_folder = flags.tensorboard;
@@ -240,6 +250,7 @@ void AddTrain(Command parent) {
       .Add("--replicas", flags->replicas,
            "Ranks of this process, as threads with their part of its cores (0: as the job says)")
       .Whole(0, 1024);
+  AddDeviceFlags(command, flags->device);
   command.Add(
       "--quarantine", flags->quarantine,
       "Append a line for each damaged record of any rank to this file (see records repair)");
@@ -261,6 +272,7 @@ void AddTrain(Command parent) {
       "Examples:\n"
       "  millrace train examples/fashion_mnist/job.pbtxt\n"
       "  millrace train examples/fashion_mnist/job.pbtxt --replicas 2\n"
+      "  millrace train examples/fashion_mnist/job.pbtxt --devices 0,1\n"
       "  mpirun -np 2 millrace train examples/fashion_mnist/job.pbtxt --resume\n"
       "  torchrun --nproc-per-node 2 --no-python millrace train examples/fashion_mnist/job.pbtxt\n"
       "  millrace train job.pbtxt --rank 0 --world-size 2 --rendezvous node1:29500");

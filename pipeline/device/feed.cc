@@ -32,6 +32,8 @@ DeviceTensorView DeviceBatch::Find(std::string_view name) const {
                                   : data_->tensors[static_cast<size_t>(it - data_->names.begin())];
 }
 
+const Batch& DeviceBatch::host() const { return *data_->host; }
+
 absl::Status DeviceBatch::WaitOn(void* stream) const {
   return data_->copy->slabs->device().Wait(stream, data_->copy->ready);
 }
@@ -94,5 +96,6 @@ std::string DeviceFeed::Save() const { return handoff_->Save(); }
 absl::Status DeviceFeed::Restore(const std::string& token) { return handoff_->Restore(token); }
 absl::Status DeviceFeed::Seek(uint64_t batch) { return handoff_->Seek(batch); }
 const Pipeline& DeviceFeed::pipeline() const { return handoff_->pipeline(); }
+Pipeline& DeviceFeed::pipeline() { return handoff_->pipeline(); }
 
 }  // namespace millrace::pipeline

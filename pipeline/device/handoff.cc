@@ -58,23 +58,23 @@ absl::StatusOr<bool> BatchCopy::Done() const {
 }
 
 DeviceBatchData::DeviceBatchData(std::shared_ptr<BatchCopy> copy_in, DeviceSlab slab_in,
-                                 const Batch& host)
+                                 const Batch& from)
     : copy(std::move(copy_in)),
       slab(slab_in),
-      names(host.names().begin(), host.names().end()),
-      ids(host.ids().begin(), host.ids().end()),
-      valid(host.valid().begin(), host.valid().end()),
-      damaged(host.damaged().begin(), host.damaged().end()),
-      index(host.index()),
-      epoch(host.epoch()),
-      ends_epoch(host.ends_epoch()),
-      num_valid_rows(host.num_valid_rows()),
-      num_global_valid_rows(host.num_global_valid_rows()),
-      first_global_row(host.first_global_row()),
-      resume_token(host.resume_token()) {
+      names(from.names().begin(), from.names().end()),
+      ids(from.ids().begin(), from.ids().end()),
+      valid(from.valid().begin(), from.valid().end()),
+      damaged(from.damaged().begin(), from.damaged().end()),
+      index(from.index()),
+      epoch(from.epoch()),
+      ends_epoch(from.ends_epoch()),
+      num_valid_rows(from.num_valid_rows()),
+      num_global_valid_rows(from.num_global_valid_rows()),
+      first_global_row(from.first_global_row()),
+      resume_token(from.resume_token()) {
   std::byte* memory = slab.memory;
   for (size_t i = 0; i < names.size(); ++i) {
-    const ConstTensorView tensor = host.tensor(i);
+    const ConstTensorView tensor = from.tensor(i);
     tensors.push_back({memory, tensor.dtype, tensor.shape});
     memory += AlignedBytes(tensor);
   }
@@ -113,13 +113,15 @@ absl::StatusOr<std::unique_ptr<Handoff>> Handoff::Make(std::shared_ptr<Device> d
   MILLRACE_ASSIGN_OR_RETURN(
       std::shared_ptr<DeviceSlabs> slabs,
       DeviceSlabs::Make(std::move(device), options.ring, options.max_device_bytes));
-  return std::unique_ptr<Handoff>(new Handoff(std::move(slabs), std::move(pipeline), options.ring));
+  return std::unique_ptr<Handoff>(new Handoff(std::move(slabs), std::move(pipeline), options));
 }
 
-Handoff::Handoff(std::shared_ptr<DeviceSlabs> slabs, std::unique_ptr<Pipeline> pipeline, int ring)
+Handoff::Handoff(std::shared_ptr<DeviceSlabs> slabs, std::unique_ptr<Pipeline> pipeline,
+                 const DeviceFeedOptions& options)
     : slabs_(std::move(slabs)),
       pipeline_(std::move(pipeline)),
-      ring_(static_cast<size_t>(ring)),
+      ring_(static_cast<size_t>(options.ring)),
+      keeps_host_(options.keeps_host),
       token_(pipeline_->Save()) {}
 
 Handoff::~Handoff() {
@@ -323,6 +325,7 @@ absl::StatusOr<Handoff::Entry> Handoff::MakeEntry(const Batch& host, DeviceSlab 
   MILLRACE_ASSIGN_OR_RETURN(entry.copy->ready, slabs_->TakeEvent());
   entry.data = std::make_shared<DeviceBatchData>(entry.copy, slab, host);
   holder.Release();
+  if (keeps_host_) entry.data->host = host;
   return entry;
 }
 

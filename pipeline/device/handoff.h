@@ -50,7 +50,7 @@ struct BatchCopy {
 // them back when the last handle drops.
 struct DeviceBatchData {
   // Takes over the slab when it succeeds.
-  DeviceBatchData(std::shared_ptr<BatchCopy> copy_in, DeviceSlab slab_in, const Batch& host);
+  DeviceBatchData(std::shared_ptr<BatchCopy> copy_in, DeviceSlab slab_in, const Batch& from);
   ~DeviceBatchData();
   DeviceBatchData(const DeviceBatchData&) = delete;
   DeviceBatchData& operator=(const DeviceBatchData&) = delete;
@@ -73,6 +73,7 @@ struct DeviceBatchData {
   int64_t num_global_valid_rows = 0;
   int64_t first_global_row = 0;
   std::string resume_token;
+  std::optional<Batch> host;  // nullopt: it is not kept
 
   Mutex mu;
   // Streams, and of each the event behind its last use.
@@ -100,7 +101,7 @@ class Handoff {
   absl::Status Restore(const std::string& token);
   absl::Status Seek(uint64_t batch);
 
-  const Pipeline& pipeline() const { return *pipeline_; }
+  Pipeline& pipeline() const { return *pipeline_; }
 
  private:
   // A batch for the consumer, or the error in its place.
@@ -118,7 +119,8 @@ class Handoff {
   // The time at which a wait ends; nullopt: none.
   using End = std::optional<std::chrono::steady_clock::time_point>;
 
-  Handoff(std::shared_ptr<DeviceSlabs> slabs, std::unique_ptr<Pipeline> pipeline, int ring);
+  Handoff(std::shared_ptr<DeviceSlabs> slabs, std::unique_ptr<Pipeline> pipeline,
+          const DeviceFeedOptions& options);
 
   std::optional<absl::StatusOr<std::optional<DeviceBatch>>> NextBy(End end);
   void DropCopies();
@@ -141,6 +143,7 @@ class Handoff {
   const std::shared_ptr<DeviceSlabs> slabs_;
   const std::unique_ptr<Pipeline> pipeline_;
   const size_t ring_;
+  const bool keeps_host_;
 
   // Owned by the thread that calls Next.
   std::deque<Entry> queue_;

@@ -24,6 +24,10 @@ struct StepInput {
   // For each loss; Loss::Accepts says which. Empty in a prediction, which computes no losses. One
   // of a given gradient is not read.
   std::vector<ConstTensorView> targets;
+  // Where the inputs and the targets lie in the memory of the backend's device too; null: nowhere.
+  // Work that is given to the device from now on may read them. Empty: nowhere.
+  std::vector<const void*> device_inputs;
+  std::vector<const void*> device_targets;
   std::span<const uint8_t> valid;  // one byte per row; 0: padding, which counts for nothing
   int64_t global_valid_rows = 0;   // over all ranks: the divisor of the loss
   double loss_scale = 1;           // factor of the gradients between layers; a power of two
@@ -139,6 +143,7 @@ struct BackendOptions {
 
   int threads = 1;  // a fixed number of them gives the same bits for the same inputs
   Precision precision = Precision::kFloat32;
+  bool tf32 = false;  // true if products of float32 may be rounded to TF32, on devices that have it
   // Performance only. True if the backward pass computes again most values between layers, so that
   // they need less memory.
   bool recomputes_activations = false;

@@ -5,7 +5,9 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <initializer_list>
 #include <optional>
+#include <string_view>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -56,6 +58,25 @@ void AtMost(uint64_t value, uint64_t most, FieldChecks::Path path, FieldChecks& 
   checks.Require(value <= most, path, absl::StrCat(value, " is over ", most));
 }
 
+bool IsOneOf(const std::string& value, std::initializer_list<std::string_view> values) {
+  return std::ranges::find(values, value) != values.end();
+}
+
+// The fields that say where and in which types layers are computed. An empty one is its default.
+void CheckCompute(const Job& job, FieldChecks& checks) {
+  const std::string& device = job.device();
+  checks.Require(IsOneOf(device, {"", "cpu", "cuda"}), {{"device"}},
+                 absl::StrCat("\"", device, "\" is none of cpu and cuda"));
+  const std::string& precision = job.precision();
+  checks.Require(
+      IsOneOf(precision, {"", "float32", "bfloat16", "auto", "float16", "tf32"}), {{"precision"}},
+      absl::StrCat("\"", precision, "\" is none of float32, bfloat16, auto, float16 and tf32"));
+  checks.Require(UsesCuda(job) || !IsOneOf(precision, {"float16", "tf32"}), {{"precision"}},
+                 absl::StrCat("\"", precision, "\" needs device: \"cuda\""));
+  checks.Require(!UsesCuda(job) || !UsesServers(job), {{"device"}},
+                 "workers of a parameter_server compute on the CPU");
+}
+
 // The first field that is out of range, or that contradicts another; nullopt: none.
 std::optional<BadField> CheckJob(const Job& job) {
   FieldChecks checks;
@@ -65,10 +86,7 @@ std::optional<BadField> CheckJob(const Job& job) {
   checks.Require(!job.train().empty(), {{"train"}}, kNoFile);
   checks.Require(!job.has_init_from() || !job.init_from().file().empty(), {{"init_from"}, {"file"}},
                  kNoFile);
-  const std::string& precision = job.precision();
-  checks.Require(
-      precision.empty() || precision == "float32" || precision == "bfloat16" || precision == "auto",
-      {{"precision"}}, absl::StrCat("\"", precision, "\" is none of float32, bfloat16 and auto"));
+  CheckCompute(job, checks);
   AtMost(job.pipeline_threads(), kMaxThreads, {{"pipeline_threads"}}, checks);
   const uint32_t replicas = job.strategy().mirrored().replicas();
   checks.Require(!job.strategy().has_mirrored() || (replicas >= 1 && replicas <= kMaxReplicas),
@@ -93,8 +111,9 @@ std::optional<BadField> CheckJob(const Job& job) {
 // The file and the fields that override it, for errors, since the file alone may be right:
 // "job.pbtxt with reduction.exact: true given beside it".
 std::string WithFields(const std::string& path, std::span<const FieldValue> reduction,
-                       std::span<const FieldValue> servers) {
+                       std::span<const FieldValue> servers, const std::string& device) {
   std::vector<std::string> given;
+  if (!device.empty()) given.push_back(absl::StrCat("device: ", device));
   for (const FieldValue& field : reduction) {
     given.push_back(absl::StrCat("reduction.", field.name, ": ", field.value));
   }
@@ -131,6 +150,7 @@ Job WhatWeightsDependOn(Job job) {
   job.clear_pipeline_threads();
   job.clear_memory_budget_mib();
   job.clear_recompute_activations();
+  job.clear_device();
   if (job.strategy().has_mirrored()) job.clear_strategy();
   if (job.precision() == "float32") job.clear_precision();
   // Sums stop being late this many steps before the last one.
@@ -195,7 +215,7 @@ JobChanges ChangesOfJob(const std::string& before, const std::string& now) {
 
 absl::StatusOr<JobFile> LoadJob(const std::string& path, const pipeline::Variables& variables,
                                 std::set<std::string>& used, std::span<const FieldValue> reduction,
-                                std::span<const FieldValue> servers) {
+                                std::span<const FieldValue> servers, const std::string& device) {
   JobFile file;
   auto parsed = pipeline::LoadTextProto(path, variables, &file.job, &used);
   if (!parsed.ok()) return parsed.status();
@@ -205,10 +225,11 @@ absl::StatusOr<JobFile> LoadJob(const std::string& path, const pipeline::Variabl
     MILLRACE_RETURN_IF_ERROR(SetField(field, *file.job.mutable_reduction()));
   }
   MILLRACE_RETURN_IF_ERROR(SetServers(servers, file.job));
+  if (!device.empty()) file.job.set_device(device);
   if (const auto bad = CheckJob(file.job)) {
     if (own && own->name() == bad->name()) return ErrorAt(*parsed, *bad);
-    return absl::InvalidArgumentError(
-        absl::StrCat(WithFields(path, reduction, servers), ": ", bad->name(), ": ", bad->why));
+    return absl::InvalidArgumentError(absl::StrCat(WithFields(path, reduction, servers, device),
+                                                   ": ", bad->name(), ": ", bad->why));
   }
   FillDefaults(file.job);
   file.places = *std::move(parsed);

@@ -55,8 +55,8 @@ struct JobChanges {
 // Compares the JobFile::weights_text of a checkpoint with that of now.
 JobChanges ChangesOfJob(const std::string& before, const std::string& now);
 
-// Reads a job; `reduction` and `servers`, fields of its parameter_server, take precedence over the
-// file.
+// Reads a job; `reduction`, `servers`, fields of its parameter_server, and `device`, unless it is
+// empty, take precedence over the file.
 //   NOT_FOUND         no such file
 //   INVALID_ARGUMENT  "FILE:LINE:COLUMN: ..." for text that does not parse, and
 //                     "FILE:LINE:COLUMN: FIELD: ..." for a value that is out of range, or that
@@ -65,7 +65,11 @@ JobChanges ChangesOfJob(const std::string& before, const std::string& now);
 absl::StatusOr<JobFile> LoadJob(const std::string& path, const pipeline::Variables& variables,
                                 std::set<std::string>& used,
                                 std::span<const FieldValue> reduction = {},
-                                std::span<const FieldValue> servers = {});
+                                std::span<const FieldValue> servers = {},
+                                const std::string& device = "");
+
+// True if a GPU computes.
+inline bool UsesCuda(const Job& job) { return job.device() == "cuda"; }
 
 // Fills in threads and memory of the pipelines where the job leaves them open: as its plan says,
 // else the default.

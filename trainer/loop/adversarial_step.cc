@@ -29,11 +29,11 @@ class AdversarialStep final : public BatchStep {
         discriminator_(session.models[0]),
         generator_(session.models[1]) {}
 
-  absl::Status Check(const pipeline::Batch& batch) override {
-    SetRows(batch);
-    return CheckStepInput(discriminator_.model, RealInput(batch, 1));
+  absl::Status Check(const TrainBatch& batch) override {
+    SetRows(batch.host);
+    return CheckStepInput(discriminator_.model, RealInput(batch.host, 1));
   }
-  absl::Status Run(const pipeline::Batch& batch, uint64_t number, RunningStep& step) override;
+  absl::Status Run(const TrainBatch& from, uint64_t number, RunningStep& step) override;
 
  private:
   const Loss& loss() const { return discriminator_.model.losses[0]; }
@@ -78,7 +78,7 @@ StepInput AdversarialStep::RowsOf(const pipeline::Batch& batch) const {
   input.ids = batch.ids();
   input.seed = session_.job.job.seed();
   input.step = number_;
-  input.locate = [this](const SampleId& id) { return session_.train->Locate(id); };
+  input.locate = [this](const SampleId& id) { return session_.train_pipeline().Locate(id); };
   return input;
 }
 
@@ -147,8 +147,8 @@ void AdversarialStep::Count(const StepResult& result, Network& network, RunningS
 }
 
 // The rows count once: the discriminator's loss is the sum of both judgements.
-absl::Status AdversarialStep::Run(const pipeline::Batch& batch, uint64_t number,
-                                  RunningStep& step) {
+absl::Status AdversarialStep::Run(const TrainBatch& from, uint64_t number, RunningStep& step) {
+  const pipeline::Batch& batch = from.host;
   number_ = number;
   SetRows(batch);
   const int64_t rows = communicator_.rank() == 0 ? batch.num_global_valid_rows() : 0;

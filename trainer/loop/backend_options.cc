@@ -8,9 +8,17 @@ BackendOptions BackendOptionsOf(const Job& job, const CoreSplit& cores) {
   BackendOptions options(cores.compute);
   const std::string& precision = job.precision();
   if (precision == "bfloat16") options.precision = Precision::kBFloat16;
+  if (precision == "float16") options.precision = Precision::kFloat16;
   if (precision == "auto") options.precision = Precision::kAuto;
+  options.tf32 = precision == "tf32";
   options.recomputes_activations = job.recompute_activations();
   return options;
+}
+
+DType ComputeTypeOf(const Job& job) {
+  const std::string& precision = job.precision();
+  if (precision == "float16") return DType::kF16;
+  return precision == "bfloat16" || precision == "auto" ? DType::kBF16 : DType::kF32;
 }
 
 }  // namespace millrace::trainer

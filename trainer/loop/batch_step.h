@@ -6,9 +6,9 @@
 
 #include "absl/status/status.h"
 #include "collectives/communicator.h"
-#include "pipeline/pipeline.h"
 #include "trainer/loop/running_step.h"
 #include "trainer/loop/session.h"
+#include "trainer/loop/train_batch.h"
 
 namespace millrace::trainer {
 
@@ -19,12 +19,12 @@ class BatchStep {
   virtual ~BatchStep() = default;
 
   // Checks that `batch` fits the models.
-  virtual absl::Status Check(const pipeline::Batch& batch) = 0;
+  virtual absl::Status Check(const TrainBatch& batch) = 0;
 
   // Computes the gradients of `batch`, a batch of step `number`, marks each for reduction, and ends
   // the batch. The results are added to `step`. Outcomes are those of Network and of
   // Strategy::Finish.
-  virtual absl::Status Run(const pipeline::Batch& batch, uint64_t number, RunningStep& step) = 0;
+  virtual absl::Status Run(const TrainBatch& batch, uint64_t number, RunningStep& step) = 0;
 };
 
 // Makes the one that the job of `session` needs; both outlive it.

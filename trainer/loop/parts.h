@@ -7,6 +7,7 @@
 #include "base/atomic_file.h"
 #include "collectives/communicator.h"
 #include "trainer/backend/backend.h"
+#include "trainer/loop/device_parts.h"
 #include "trainer/ranks/guard.h"
 #include "trainer/train.h"
 
@@ -14,7 +15,8 @@ namespace millrace::trainer {
 
 // The parts of a training that can be replaced.
 struct TrainParts {
-  BackendFactory make_backend = MakeOneDnnBackend;
+  BackendFactory make_backend = MakeOneDnnBackend;  // without a device
+  DeviceParts device;
   GuardLimits limits;
   WriteFunction write_checkpoint = {};  // the way to write checkpoints; empty: write()
 };

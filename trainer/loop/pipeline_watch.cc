@@ -26,7 +26,7 @@ int64_t PipelineWatch::FetchedBytes() const {
 void PipelineWatch::Begin() {
   if (begun_) return;
   begun_ = true;
-  profile_ = session_.train->Profile();
+  profile_ = session_.train_pipeline().Profile();
   fetched_bytes_ = FetchedBytes();
   host_ = ReadHostUse();
 }
@@ -48,7 +48,8 @@ void PipelineWatch::Resume() {
 
 std::optional<pipeline::Diagnosis> PipelineWatch::Finish(int ranks, int replicas) const {
   if (!begun_) return std::nullopt;
-  pipeline::PipelineProfile profile = pipeline::Between(profile_, session_.train->Profile());
+  pipeline::PipelineProfile profile =
+      pipeline::Between(profile_, session_.train_pipeline().Profile());
   profile.elapsed_ns -= static_cast<int64_t>(1e9 * paused_seconds_);
   pipeline::DiagnosisOptions options = DiagnosisOptionsOf(session_, ranks);
   // The replicas add to one registry.

@@ -32,10 +32,11 @@ namespace {
 absl::StatusOr<int> AgreeOnReplicas(const TrainOptions& options, Communicator& processes) {
   int replicas = options.replicas;
   const absl::Status mine = WithoutExceptions([&] {
+    if (!options.devices.empty()) replicas = static_cast<int>(options.devices.size());
     if (replicas != 0) return absl::OkStatus();
     std::set<std::string> used;
-    MILLRACE_ASSIGN_OR_RETURN(
-        const JobFile job, LoadJob(options.job_path, options.variables, used, options.reduction));
+    MILLRACE_ASSIGN_OR_RETURN(const JobFile job, LoadJob(options.job_path, options.variables, used,
+                                                         options.reduction, {}, options.device));
     replicas = std::max<int>(1, static_cast<int>(job.job.strategy().mirrored().replicas()));
     return absl::OkStatus();
   });
@@ -64,9 +65,10 @@ absl::StatusOr<Group> MakeGroup(const TrainOptions& options, Communicator& proce
 
 // The options of a replica that is bound to `cores`, or to none.
 TrainOptions OptionsOf(const TrainOptions& options, const std::vector<int>& cores,
-                       const Communicator& processes, int replicas) {
+                       const Communicator& processes, int replicas, size_t replica) {
   TrainOptions own = options;
   own.replicas = replicas;
+  if (!options.devices.empty()) own.devices = {options.devices[replica]};
   const int usable = std::max(1, ReadCores().usable / replicas);
   if (own.threads == 0 && !cores.empty()) {
     own.threads = std::min(static_cast<int>(cores.size()), usable);
@@ -105,7 +107,7 @@ absl::StatusOr<TrainOutcome> RunGroup(const RankTrainer& train, const TrainOptio
         const auto replica = static_cast<size_t>(rank.rank() % replicas);
         std::vector<int> cores;
         if (!group.cores.empty() && BindThread(group.cores[replica])) cores = group.cores[replica];
-        outcomes[replica] = train(OptionsOf(options, cores, processes, replicas), rank);
+        outcomes[replica] = train(OptionsOf(options, cores, processes, replicas, replica), rank);
         return absl::OkStatus();  // Train has told the others
       });
   MILLRACE_RETURN_IF_ERROR(started);

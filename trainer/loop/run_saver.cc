@@ -62,7 +62,8 @@ absl::Status RunSaver::CheckFinite() {
     return diverged(*bad_step_,
                     absl::StrCat("the loss, by the result of layer '", bad_layer_, "',"));
   }
-  for (const TrainedModel& trained : session_.models) {
+  for (TrainedModel& trained : session_.models) {
+    MILLRACE_RETURN_IF_ERROR(trained.FetchWeights());
     const std::string bad = NonFiniteOf(trained);
     if (!bad.empty()) {
       return diverged(session_.state.step, absl::StrCat("a value of '", bad, "'"));

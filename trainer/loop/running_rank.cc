@@ -18,7 +18,7 @@ RunningRank::RunningRank(int rank, int world, const Session& session)
     : rank_(rank),
       world_(world),
       options_(DiagnosisOptionsOf(session, world)),
-      pipeline_(session.train.get()),
+      pipeline_(&session.train_pipeline()),
       context_(session.context) {}
 
 RankFigures RunningRank::figures() const {

@@ -11,6 +11,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/status.h"
+#include "trainer/backend/cuda/backend.h"
+#include "trainer/backend/cuda/parameter_store.h"
 #include "trainer/job/servers.h"
 #include "trainer/loop/backend_options.h"
 #include "trainer/loop/evaluate.h"
@@ -32,11 +34,8 @@ namespace {
 class Opener {
  public:
   Opener(const TrainOptions& options, Communicator& communicator, collectives::Progress& progress,
-         const BackendFactory& make_backend)
-      : options_(options),
-        communicator_(communicator),
-        progress_(progress),
-        make_backend_(make_backend) {}
+         const TrainParts& parts)
+      : options_(options), communicator_(communicator), progress_(progress), parts_(parts) {}
 
   absl::StatusOr<std::unique_ptr<Session>> Open();
 
@@ -57,6 +56,9 @@ class Opener {
   }
 
   absl::Status LoadFiles();
+  absl::Status OpenDevice();
+  absl::Status OpenFeed();
+  absl::Status ConnectDevices();
   absl::Status MakeTensors();
   absl::Status ShareWeights();
   absl::Status FindCheckpoint();
@@ -74,6 +76,8 @@ class Opener {
   absl::Status OpenSums();
   absl::Status OpenStrategies();
   absl::Status MakeBackends();
+  absl::StatusOr<std::unique_ptr<Backend>> MakeBackend(TrainedModel& trained,
+                                                       const BackendOptions& options);
   absl::Status CheckFilesAgree();
   absl::Status CheckStartAgrees();
   absl::Status GatherCores();
@@ -81,7 +85,7 @@ class Opener {
   const TrainOptions& options_;
   Communicator& communicator_;
   collectives::Progress& progress_;
-  const BackendFactory& make_backend_;
+  const TrainParts& parts_;
   std::optional<Checkpoint> found_;  // on rank 0, when this training continues one
   std::vector<Slots> slots_;         // by model: the optimizer's, and that of the average
   std::unique_ptr<Session> session_ = std::make_unique<Session>();
@@ -90,6 +94,10 @@ class Opener {
 absl::StatusOr<std::unique_ptr<Session>> Opener::Open() {
   MILLRACE_RETURN_IF_ERROR(Phase(&Opener::LoadFiles));
   MILLRACE_RETURN_IF_ERROR(Exchange(&Opener::CheckFilesAgree));
+  if (UsesCuda(session_->job.job)) {
+    MILLRACE_RETURN_IF_ERROR(Phase(&Opener::OpenDevice));
+    MILLRACE_RETURN_IF_ERROR(Exchange(&Opener::ConnectDevices));
+  }
   MILLRACE_RETURN_IF_ERROR(Exchange(&Opener::GatherCores));
   MILLRACE_RETURN_IF_ERROR(Phase(&Opener::MakeTensors));
   if (!session_->job.init_path.empty()) MILLRACE_RETURN_IF_ERROR(Exchange(&Opener::ShareWeights));
@@ -99,6 +107,7 @@ absl::StatusOr<std::unique_ptr<Session>> Opener::Open() {
     MILLRACE_RETURN_IF_ERROR(Phase(&Opener::CheckPlanIsTheCheckpoints));
   }
   MILLRACE_RETURN_IF_ERROR(Phase(&Opener::OpenPipeline));
+  MILLRACE_RETURN_IF_ERROR(Phase(&Opener::OpenFeed));
   MILLRACE_RETURN_IF_ERROR(Phase(&Opener::CheckEvaluation));
   MILLRACE_RETURN_IF_ERROR(Phase(&Opener::MakeSchedule));
   MILLRACE_RETURN_IF_ERROR(Exchange(&Opener::CheckStartAgrees));
@@ -114,6 +123,28 @@ absl::Status Opener::LoadFiles() {
   if (!UsesServers(session_->job.job)) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(options_.job_path, ": ", kServersField,
                                                  " is for processes that do not go in step"));
+}
+
+absl::Status Opener::OpenDevice() {
+  session_->ordinal = options_.devices.empty() ? communicator_.local_rank() : options_.devices[0];
+  MILLRACE_ASSIGN_OR_RETURN(session_->device, parts_.device.open(session_->ordinal));
+  return absl::OkStatus();
+}
+
+absl::Status Opener::OpenFeed() {
+  if (session_->device == nullptr) return absl::OkStatus();
+  absl::StatusOr<std::unique_ptr<pipeline::DeviceFeed>> feed =
+      parts_.device.feed(std::move(session_->train), session_->ordinal);
+  if (!feed.ok()) return Annotate(feed.status(), session_->job.train_path);
+  session_->feed = *std::move(feed);
+  return absl::OkStatus();
+}
+
+absl::Status Opener::ConnectDevices() {
+  MILLRACE_ASSIGN_OR_RETURN(
+      session_->device_group,
+      parts_.device.connect(communicator_, *session_->device, session_->ordinal));
+  return absl::OkStatus();
 }
 
 // Only rank 0 reads a file of weights, so all ranks begin with the same.
@@ -279,16 +310,31 @@ absl::Status Opener::OpenStrategies() {
   options.progress = &progress_;
   options.team = session.team.get();
   options.layers_communicate = session.sums != nullptr;
+  options.device = session.device.get();
+  options.compute = ComputeTypeOf(session.job.job);
+  Communicator& group = session.device_group != nullptr ? *session.device_group : communicator_;
   for (size_t i = 0; i < slots_.size(); ++i) {
     TrainedModel& trained = session.models[i];
     Reduction reduction = session.job.job.reduction();
     reduction.set_accumulate_steps(reduction.accumulate_steps() * trained.passes);
     absl::StatusOr<std::unique_ptr<Strategy>> strategy = MakeStrategy(
-        communicator_, trained.model, reduction, trained.optimizer, std::move(slots_[i]), options);
+        group, trained.model, reduction, trained.optimizer, std::move(slots_[i]), options);
     if (!strategy.ok()) return Annotate(strategy.status(), options_.job_path);
     trained.strategy = *std::move(strategy);
   }
   return absl::OkStatus();
+}
+
+absl::StatusOr<std::unique_ptr<Backend>> Opener::MakeBackend(TrainedModel& trained,
+                                                             const BackendOptions& options) {
+  Strategy& strategy = *trained.strategy;
+  if (session_->device == nullptr) {
+    return parts_.make_backend(trained.model, trained.weights, trained.buffers,
+                               strategy.gradients(), options);
+  }
+  MILLRACE_RETURN_IF_ERROR(strategy.StoreWeights(trained.weights));
+  return cuda::MakeDeviceBackend(*session_->device, trained.model, strategy.store()->tensors(),
+                                 options);
 }
 
 absl::Status Opener::MakeBackends() {
@@ -299,8 +345,7 @@ absl::Status Opener::MakeBackends() {
     };
   }
   for (TrainedModel& trained : session_->models) {
-    auto backend = make_backend_(trained.model, trained.weights, trained.buffers,
-                                 trained.strategy->gradients(), options);
+    auto backend = MakeBackend(trained, options);
     if (!backend.ok()) return Annotate(backend.status(), options_.job_path);
     trained.backend = *std::move(backend);
   }
@@ -318,8 +363,8 @@ EvaluationParts EvaluationPartsOf(const Session& session) {
 absl::StatusOr<std::unique_ptr<Session>> OpenSession(const TrainOptions& options,
                                                      Communicator& communicator,
                                                      collectives::Progress& progress,
-                                                     const BackendFactory& make_backend) {
-  return Opener(options, communicator, progress, make_backend).Open();
+                                                     const TrainParts& parts) {
+  return Opener(options, communicator, progress, parts).Open();
 }
 
 }  // namespace millrace::trainer

@@ -16,11 +16,14 @@
 #include "collectives/communicator.h"
 #include "collectives/gradient_reducer.h"
 #include "collectives/progress.h"
+#include "pipeline/device_feed.h"
 #include "pipeline/pipeline.h"
 #include "trainer/backend/backend.h"
+#include "trainer/backend/cuda/device.h"
 #include "trainer/checkpoint/checkpoint.h"
 #include "trainer/job/job.h"
 #include "trainer/loop/evaluate.h"
+#include "trainer/loop/parts.h"
 #include "trainer/loop/plan_file.h"
 #include "trainer/loop/steps.h"
 #include "trainer/loop/trained_model.h"
@@ -48,12 +51,17 @@ struct Session {
   std::string quarantine_file;                      // quarantine of both pipelines
   std::function<void(std::string_view line)> warn;  // TrainOptions'
   WriteFunction write_checkpoint;                   // TrainParts'
-  std::unique_ptr<pipeline::Pipeline> train;
+  std::unique_ptr<pipeline::Pipeline> train;        // null: the feed has it
   StepPlan steps;
   std::unique_ptr<Telemetry> telemetry;
 
   TrainState state;
-  std::string resumed_from;                        // path of the checkpoint; empty: a fresh start
+  std::string resumed_from;                    // path of the checkpoint; empty: a fresh start
+  std::unique_ptr<cuda::Device> device;        // null: the CPU computes
+  std::unique_ptr<pipeline::DeviceFeed> feed;  // null: batches stay in the host's memory
+  int ordinal = 0;                             // of the device within its host
+  // The ranks by their devices, which sum gradients; null: the ranks' own group does.
+  std::unique_ptr<collectives::Communicator> device_group;
   std::unique_ptr<collectives::ReducerTeam> team;  // of several models; null: there is one
   std::unique_ptr<StepSums> sums;                  // null: no layer needs other ranks
   std::vector<TrainedModel> models;  // at least one; they share the steps and the state
@@ -61,6 +69,8 @@ struct Session {
   // The model that reads the pipelines.
   TrainedModel& main() { return models[0]; }
   const TrainedModel& main() const { return models[0]; }
+  // The training pipeline, wherever it is.
+  pipeline::Pipeline& train_pipeline() const { return feed != nullptr ? feed->pipeline() : *train; }
 };
 
 // The parts of its evaluation. They borrow from the session, which has an evaluation plan.
@@ -72,7 +82,7 @@ EvaluationParts EvaluationPartsOf(const Session& session);
 absl::StatusOr<std::unique_ptr<Session>> OpenSession(const TrainOptions& options,
                                                      collectives::Communicator& communicator,
                                                      collectives::Progress& progress,
-                                                     const BackendFactory& make_backend);
+                                                     const TrainParts& parts);
 
 // The parts of opening that need no other rank, for trainings whose ranks do not go in step.
 // Reads and checks the files of a job, and makes its state, without tensors. `local_ranks` share

@@ -35,8 +35,9 @@ absl::Status WithAdvice(const absl::Status& status, const TrainOptions& options)
 
 absl::Status LoadSessionFiles(const TrainOptions& options, int local_ranks, Session& session) {
   std::set<std::string> used;
-  MILLRACE_ASSIGN_OR_RETURN(session.job, LoadJob(options.job_path, options.variables, used,
-                                                 options.reduction, options.servers));
+  MILLRACE_ASSIGN_OR_RETURN(session.job,
+                            LoadJob(options.job_path, options.variables, used, options.reduction,
+                                    options.servers, options.device));
   const JobFile& job = session.job;
   MILLRACE_ASSIGN_OR_RETURN(const std::vector<Model> models,
                             LoadModels(job, options.variables, used));
@@ -81,6 +82,7 @@ absl::Status OpenTrainPipeline(const TrainOptions& options, int rank, int world,
   pipeline::OpenOptions open;
   open.rank = rank;
   open.world = world;
+  if (session.device != nullptr) open.pinned_for = session.ordinal;
   open.cpu_budget = session.cores.pipeline_most;
   open.resume_token = session.state.resume_token;
   open.resume_file = session.resumed_from;

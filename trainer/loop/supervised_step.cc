@@ -10,14 +10,13 @@ namespace {
 class SupervisedStep final : public BatchStep {
  public:
   SupervisedStep(Session& session, const collectives::Communicator& communicator)
-      : session_(session),
-        communicator_(communicator) {}
+      : session_(session), communicator_(communicator) {}
 
-  absl::Status Check(const pipeline::Batch& batch) override {
+  absl::Status Check(const TrainBatch& batch) override {
     const Model& model = session_.main().model;
-    return CheckStepInput(model, InputOf(model, *session_.train, batch));
+    return CheckStepInput(model, InputOf(model, session_.train_pipeline(), batch.host));
   }
-  absl::Status Run(const pipeline::Batch& batch, uint64_t number, RunningStep& step) override;
+  absl::Status Run(const TrainBatch& batch, uint64_t number, RunningStep& step) override;
 
  private:
   Session& session_;
@@ -26,18 +25,22 @@ class SupervisedStep final : public BatchStep {
 
 // Gradients are those of the sum over this rank's rows. The reducer divides by the rows of all
 // batches of the step, which rank 0 sets.
-absl::Status SupervisedStep::Run(const pipeline::Batch& batch, uint64_t number, RunningStep& step) {
+absl::Status SupervisedStep::Run(const TrainBatch& batch, uint64_t number, RunningStep& step) {
   TrainedModel& trained = session_.main();
-  const int64_t rows = batch.num_global_valid_rows();
+  const pipeline::Batch& host = batch.host;
+  const int64_t rows = host.num_global_valid_rows();
   trained.strategy->SetRows(communicator_.rank() == 0 ? rows : 0);
-  StepInput input = InputOf(trained.model, *session_.train, batch);
+  StepInput input = InputOf(trained.model, session_.train_pipeline(), host);
+  AddDeviceFields(trained.model, batch, input);
   input.global_valid_rows = 1;
   input.seed = session_.job.job.seed();
   input.step = number;
   if (session_.state.loss_scale) input.loss_scale = session_.state.loss_scale->scale;
   MILLRACE_ASSIGN_OR_RETURN(Network* const network,
-                            trained.backend->Compile(batch.num_rows(), NetworkUse::kTraining));
+                            trained.backend->Compile(host.num_rows(), NetworkUse::kTraining));
+  MILLRACE_RETURN_IF_ERROR(BeginUse(batch, session_));
   MILLRACE_RETURN_IF_ERROR(network->Forward(input));
+  MILLRACE_RETURN_IF_ERROR(EndUse(batch, session_));
   MILLRACE_RETURN_IF_ERROR(
       network->Backward([&](size_t i) { return trained.strategy->MarkReady(i); }));
   MILLRACE_ASSIGN_OR_RETURN(const StepResult result, network->Result());
@@ -46,7 +49,7 @@ absl::Status SupervisedStep::Run(const pipeline::Batch& batch, uint64_t number, 
   step.counted.loss_sum += result.loss_sum;
   step.statistics[0].Add(network->statistics(), result.valid);
   if (!std::isfinite(result.loss_sum)) step.bad_layer = network->FirstNonFinite();
-  step.resume_token = batch.resume_token();
+  step.resume_token = host.resume_token();
   return absl::OkStatus();
 }
 

@@ -57,7 +57,7 @@ absl::StatusOr<TrainOutcome> Run(const TrainParts& parts, const TrainOptions& op
                                  Communicator& communicator, Held& held) {
   MILLRACE_ASSIGN_OR_RETURN(held.guard, Guard::Make(options, communicator, parts.limits));
   Guard& guard = *held.guard;
-  auto session = OpenSession(options, communicator, guard.progress(), parts.make_backend);
+  auto session = OpenSession(options, communicator, guard.progress(), parts);
   if (!session.ok()) return guard.Explain(session.status());
   held.session = *std::move(session);
   held.session->write_checkpoint = parts.write_checkpoint;

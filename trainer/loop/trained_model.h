@@ -32,6 +32,12 @@ struct TrainedModel {
   std::optional<WeightAverage> average;  // nullopt: none
   std::unique_ptr<Strategy> strategy;
   std::unique_ptr<Backend> backend;
+
+  // Where the tensors live on a device: brings them to the host's, or from these. Elsewhere they do
+  // nothing. Errors are the device's.
+  absl::Status FetchWeights() { return strategy->FetchWeights(weights); }
+  absl::Status StoreWeights() { return strategy->StoreWeights(weights); }
+  absl::Status StoreBuffers() { return strategy->StoreBuffers(buffers); }
 };
 
 // The models of `job`, without tensors and without parts that train them.

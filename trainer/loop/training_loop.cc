@@ -42,24 +42,17 @@ double SecondsSince(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-// While it lives, the weights of each model have the values of their average, if there is one, and
-// the average has theirs. The backend knows the memory of the weights, so values move, not memory.
-class Averaged {
- public:
-  explicit Averaged(Session& session) : session_(session) { Swap(); }
-  ~Averaged() { Swap(); }
-  Averaged(const Averaged&) = delete;
-  Averaged& operator=(const Averaged&) = delete;
-
- private:
-  void Swap() {
-    for (TrainedModel& trained : session_.models) {
-      if (trained.average) trained.average->SwapWith(trained.weights);
-    }
+// Gives the weights of each model the values of their average, if there is one, and the average
+// theirs. The backend knows the memory of the weights, so values move, not memory.
+absl::Status SwapWithAverages(Session& session) {
+  for (TrainedModel& trained : session.models) {
+    if (!trained.average) continue;
+    MILLRACE_RETURN_IF_ERROR(trained.FetchWeights());
+    trained.average->SwapWith(trained.weights);
+    MILLRACE_RETURN_IF_ERROR(trained.StoreWeights());
   }
-
-  Session& session_;
-};
+  return absl::OkStatus();
+}
 
 void AppendTensors(TrainedModel& trained, std::vector<collectives::NamedTensor>& tensors) {
   for (size_t i = 0; i < trained.weights.size(); ++i) {
@@ -80,7 +73,7 @@ absl::StatusOr<TrainOutcome> TrainingLoop::Run() {
   if (!options_.trace_file.empty()) {
     trace_.emplace(TraceOptions{options_.trace_file, options_.trace_time,
                                 !options_.timeline_file.empty(), options_.warn},
-                   *session_.train, *guard_.timeline());
+                   session_.train_pipeline(), *guard_.timeline());
   }
   const bool finished_before = session_.state.step >= session_.steps.total_steps;
   while (begun_ < session_.steps.total_steps && !outcome_.stopped) {
@@ -94,8 +87,7 @@ absl::StatusOr<TrainOutcome> TrainingLoop::Run() {
 }
 
 // Also makes the checks of a step, so that bad data is announced to the other ranks.
-absl::Status TrainingLoop::Check(
-    const absl::StatusOr<std::optional<pipeline::Batch>>& batch) const {
+absl::Status TrainingLoop::Check(const absl::StatusOr<std::optional<TrainBatch>>& batch) const {
   absl::Status status = batch.status();
   if (status.ok() && !batch->has_value()) {
     status = absl::OutOfRangeError(absl::StrCat("the pipeline ended after ", begun_, " steps"));
@@ -105,13 +97,13 @@ absl::Status TrainingLoop::Check(
 }
 
 // The next batch, the same on all ranks; nullopt when some rank was asked to stop.
-absl::StatusOr<std::optional<pipeline::Batch>> TrainingLoop::NextBatch(RunningStep& running,
-                                                                       bool is_first) {
+absl::StatusOr<std::optional<TrainBatch>> TrainingLoop::AwaitBatch(RunningStep& running,
+                                                                   bool is_first) {
   const Clock::time_point start = Clock::now();
   const auto step = static_cast<int64_t>(begun_);
   place_ = step;
   guard_.progress().Enter(step, -1, Phase::kReading);
-  absl::StatusOr<std::optional<pipeline::Batch>> batch = session_.train->Next();
+  absl::StatusOr<std::optional<TrainBatch>> batch = NextBatch(session_);
   running.counted.wait_seconds += SecondsSince(start);
   const absl::Status mine = Check(batch);
   const bool stop = options_.stop != nullptr && options_.stop->load(std::memory_order_relaxed);
@@ -175,7 +167,7 @@ absl::StatusOr<bool> TrainingLoop::RunBatches(RunningStep& step) {
       MILLRACE_RETURN_IF_ERROR(FinishEmptyBatch());
       continue;
     }
-    MILLRACE_ASSIGN_OR_RETURN(const std::optional<pipeline::Batch> batch, NextBatch(step, i == 0));
+    MILLRACE_ASSIGN_OR_RETURN(const std::optional<TrainBatch> batch, AwaitBatch(step, i == 0));
     if (!batch.has_value()) return false;
     MILLRACE_RETURN_IF_ERROR(batch_step_->Run(*batch, begun_, step));
   }
@@ -216,7 +208,9 @@ absl::Status TrainingLoop::Update(size_t i) {
     MILLRACE_ASSIGN_OR_RETURN(outcome, trained.strategy->Apply(i, update, trained.weights));
     if (outcome.skip) continue;
     step.statistics[m].Update(trained.model, trained.buffers);
-    if (trained.average) trained.average->Add(update.count, trained.weights);
+    if (!trained.average) continue;
+    MILLRACE_RETURN_IF_ERROR(trained.FetchWeights());
+    trained.average->Add(update.count, trained.weights);
   }
   state.resume_token = std::move(step.resume_token);
   ++state.step;
@@ -256,14 +250,26 @@ absl::Status TrainingLoop::CountSkips(bool skipped) {
                    " before it; max_skipped_steps is ", most, saver_.LastGood())));
 }
 
-absl::Status TrainingLoop::CompareWeights() const {
+absl::Status TrainingLoop::TellOfWeights() {
+  if (!options_.on_weights) return absl::OkStatus();
+  for (TrainedModel& trained : session_.models) {
+    MILLRACE_RETURN_IF_ERROR(trained.FetchWeights());
+    options_.on_weights(session_.state.step, trained.weights);
+    MILLRACE_RETURN_IF_ERROR(trained.StoreWeights());
+  }
+  return absl::OkStatus();
+}
+
+absl::Status TrainingLoop::CompareWeights() {
   const auto every = static_cast<int64_t>(session_.job.job.reduction().digest_every());
-  if (every == 0) return absl::OkStatus();
+  const auto step = static_cast<int64_t>(session_.state.step);
+  if (every == 0 || step % every != 0) return absl::OkStatus();
+  for (TrainedModel& trained : session_.models) MILLRACE_RETURN_IF_ERROR(trained.FetchWeights());
   std::vector<collectives::NamedTensor> weights;
   for (TrainedModel& trained : session_.models) AppendTensors(trained, weights);
   const Waiting waiting = Wait();
   const collectives::WeightsWatch watch(every);
-  return watch.AfterStep(static_cast<int64_t>(session_.state.step), communicator_, weights);
+  return watch.AfterStep(step, communicator_, weights);
 }
 
 absl::Status TrainingLoop::AfterStep() {
@@ -273,9 +279,7 @@ absl::Status TrainingLoop::AfterStep() {
   if (communicator_.rank() == 0 && options_.progress) {
     options_.progress(state.step, session_.steps.total_steps);
   }
-  if (options_.on_weights) {
-    for (TrainedModel& trained : session_.models) options_.on_weights(state.step, trained.weights);
-  }
+  MILLRACE_RETURN_IF_ERROR(TellOfWeights());
   MILLRACE_RETURN_IF_ERROR(CompareWeights());
   const bool epoch_end = state.step % session_.steps.steps_per_epoch == 0;
   if (last || state.step % job.log_every_steps() == 0) MILLRACE_RETURN_IF_ERROR(Log());
@@ -305,11 +309,15 @@ absl::Status TrainingLoop::Log() {
 
 absl::Status TrainingLoop::EvaluateNow() {
   watch_.Pause();
-  const Averaged averaged(session_);
   EvaluationParts parts = EvaluationPartsOf(session_);
   parts.done = options_.evaluation_progress;
-  MILLRACE_ASSIGN_OR_RETURN(const Evaluation evaluation,
-                            Evaluate(parts, communicator_, guard_.progress(), place_));
+  for (TrainedModel& trained : session_.models) MILLRACE_RETURN_IF_ERROR(trained.StoreBuffers());
+  MILLRACE_RETURN_IF_ERROR(SwapWithAverages(session_));
+  const absl::StatusOr<Evaluation> evaluated =
+      Evaluate(parts, communicator_, guard_.progress(), place_);
+  MILLRACE_RETURN_IF_ERROR(SwapWithAverages(session_));
+  MILLRACE_RETURN_IF_ERROR(evaluated.status());
+  const Evaluation& evaluation = *evaluated;
   outcome_.test_accuracy = evaluation.accuracy();
   outcome_.test_loss = LineOf(evaluation, session_.main().model.losses[0]).mean_loss;
   session_.state.test_accuracy = evaluation.accuracy();

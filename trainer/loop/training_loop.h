@@ -19,6 +19,7 @@
 #include "trainer/loop/running_rank.h"
 #include "trainer/loop/running_step.h"
 #include "trainer/loop/session.h"
+#include "trainer/loop/train_batch.h"
 #include "trainer/ranks/guard.h"
 #include "trainer/ranks/waiting.h"
 #include "trainer/telemetry/trace_window.h"
@@ -54,7 +55,7 @@ class TrainingLoop {
  private:
   // Reports that this rank waits while ranks talk to each other outside of the reducer.
   Waiting Wait() const { return Waiting(&guard_.progress(), place_); }
-  absl::StatusOr<std::optional<pipeline::Batch>> NextBatch(RunningStep& running, bool is_first);
+  absl::StatusOr<std::optional<TrainBatch>> AwaitBatch(RunningStep& running, bool is_first);
   // True if at least one rank said so.
   struct Told {
     bool failed = false;
@@ -62,7 +63,7 @@ class TrainingLoop {
     bool trace_is_over = false;
   };
   absl::StatusOr<Told> TellPeers(bool failed, bool stop, bool begins_step);
-  absl::Status Check(const absl::StatusOr<std::optional<pipeline::Batch>>& batch) const;
+  absl::Status Check(const absl::StatusOr<std::optional<TrainBatch>>& batch) const;
   absl::Status Step();
   // Returns false if some rank was asked to stop.
   absl::StatusOr<bool> RunBatches(RunningStep& step);
@@ -72,7 +73,8 @@ class TrainingLoop {
   absl::Status Update(size_t i);
   absl::Status AverageStatistics(RunningStep& step);
   absl::Status CountSkips(bool skipped);
-  absl::Status CompareWeights() const;
+  absl::Status CompareWeights();
+  absl::Status TellOfWeights();
   absl::Status Log();
   absl::Status AfterStep();
   absl::Status EvaluateNow();

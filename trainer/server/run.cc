@@ -25,8 +25,9 @@ constexpr size_t kMaxPlaceBytes = 1024;  // of one server: up to 16 addresses
 
 absl::StatusOr<Job> ReadJob(const TrainOptions& options) {
   std::set<std::string> used;
-  MILLRACE_ASSIGN_OR_RETURN(const JobFile file, LoadJob(options.job_path, options.variables, used,
-                                                        options.reduction, options.servers));
+  MILLRACE_ASSIGN_OR_RETURN(const JobFile file,
+                            LoadJob(options.job_path, options.variables, used, options.reduction,
+                                    options.servers, options.device));
   return file.job;
 }
 

@@ -53,6 +53,25 @@ TEST(DeviceFeedTest, BatchOnTheDeviceIsThatOfThePipeline) {
   }
 }
 
+TEST(DeviceFeedTest, ABatchStaysInTheHostsMemoryAsLongAsItsHandleIfItIsToBeKept) {
+  Rig rig({4, 4, 4}, {.ring = 1, .keeps_host = true});
+  {
+    const DeviceBatch first = rig.Next();
+    rig.RunCopies();
+    const DeviceBatch second = rig.Next();
+    rig.RunCopies();
+    for (const DeviceBatch& batch : {first, second}) {
+      const ConstTensorView host = batch.host().Find("a");
+      ASSERT_EQ(host.shape, batch.Find("a").shape);
+      EXPECT_EQ(batch.host().index(), batch.index());
+      EXPECT_EQ(std::memcmp(host.data, batch.Find("a").data, host.size_bytes()), 0);
+    }
+    EXPECT_EQ(rig.host->live(), 3);
+  }
+  const DeviceBatch third = rig.Next();
+  EXPECT_EQ(rig.host->live(), 1);
+}
+
 // S-HANDOFF-2.
 TEST(DeviceFeedTest, LaterBatchesAreCopiedWhileThisOneIsUsed) {
   Rig rig({4, 4, 4, 4, 4}, {.ring = 2});

@@ -461,7 +461,7 @@ TEST_F(TrainTest, ALongEvaluationEndsWhenAPeerIsLost) {
   const auto single = collectives::MakeSingle();
   const auto guard = Guard::Make(options, *single);
   ASSERT_TRUE(guard.ok()) << guard.status();
-  const auto session = OpenSession(options, *single, (*guard)->progress(), MakeOneDnnBackend);
+  const auto session = OpenSession(options, *single, (*guard)->progress(), TrainParts());
   ASSERT_TRUE(session.ok()) << session.status();
   LosesAPeer progress;
   const auto evaluation = Evaluate(EvaluationPartsOf(**session), *single, progress, 0);

@@ -38,7 +38,7 @@ class ShardedTest : public TrainTest {
       options.threads = 1;
       UsedBuckets progress;
       MILLRACE_ASSIGN_OR_RETURN(const auto session,
-                                OpenSession(options, communicator, progress, MakeOneDnnBackend));
+                                OpenSession(options, communicator, progress, TrainParts()));
       return body(*session, progress);
     });
   }
