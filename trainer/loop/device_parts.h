@@ -33,7 +33,7 @@ struct DeviceParts {
       connect = ConnectDevices;
   std::function<absl::StatusOr<std::unique_ptr<pipeline::DeviceFeed>>(
       std::unique_ptr<pipeline::Pipeline> pipeline, int ordinal)>
-      feed = OpenFeed;
+      feed = OpenFeed;  // empty: batches stay in the host's memory
 };
 
 }  // namespace millrace::trainer

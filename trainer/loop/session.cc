@@ -132,7 +132,7 @@ absl::Status Opener::OpenDevice() {
 }
 
 absl::Status Opener::OpenFeed() {
-  if (session_->device == nullptr) return absl::OkStatus();
+  if (session_->device == nullptr || !parts_.device.feed) return absl::OkStatus();
   absl::StatusOr<std::unique_ptr<pipeline::DeviceFeed>> feed =
       parts_.device.feed(std::move(session_->train), session_->ordinal);
   if (!feed.ok()) return Annotate(feed.status(), session_->job.train_path);

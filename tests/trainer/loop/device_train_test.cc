@@ -1,0 +1,166 @@
+#include <gmock/gmock.h>
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "base/status.h"
+#include "tests/messages.h"
+#include "tests/pipeline/device/device_feed_fixture.h"
+#include "tests/trainer/backend/cuda/host_device.h"
+#include "tests/trainer/backend/cuda/host_kernels.h"
+#include "tests/trainer/loop/train_fixture.h"
+#include "trainer/model/parameters.h"
+
+// Trainings whose layers, sums and updates are a device's work, on a device that the host stands in
+// for.
+
+namespace millrace::trainer {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr char kNesterov[] = "base_lr: 0.05 momentum: 0.9 weight_decay: 0.001 nesterov: true";
+
+// Batches come by a feed to a device of the pipeline's tests.
+absl::StatusOr<std::unique_ptr<pipeline::DeviceFeed>> FakeFeed(
+    std::unique_ptr<pipeline::Pipeline> pipeline, int /*ordinal*/) {
+  return pipeline::OpenFeed(std::make_shared<pipeline::FakeDevice>(/*automatic=*/true),
+                            std::move(pipeline), {.keeps_host = true});
+}
+
+class DeviceTrainTest : public TrainTest {
+ protected:
+  DeviceTrainTest() {
+    change_parts_ = [this](TrainParts& parts, const collectives::Communicator& communicator) {
+      parts.device.open = [this, rank = communicator.rank()](int ordinal) {
+        EXPECT_EQ(ordinal, rank);
+        return MakeDevice();
+      };
+      // Ranks reach this device's memory themselves.
+      parts.device.connect = [](collectives::Communicator&, const cuda::Device&, int) {
+        return absl::StatusOr<std::unique_ptr<collectives::Communicator>>(nullptr);
+      };
+      parts.device.feed = feed_;
+    };
+  }
+
+  absl::StatusOr<std::unique_ptr<cuda::Device>> MakeDevice() const {
+    auto device = std::make_unique<cuda::HostDevice>(cuda::HostKernels());
+    device->fault = fault_;
+    return device;
+  }
+  void WriteDeviceJob(const std::string& more, const std::string& optimizer = kNesterov) {
+    WriteJob("checkpoints", optimizer, absl::StrCat("epochs: 2 device: \"cuda\" ", more));
+  }
+  // The newest checkpoint's tensors, in the order of their names.
+  TensorSet TensorsOf(const absl::StatusOr<TrainOutcome>& outcome) {
+    EXPECT_TRUE(outcome.ok()) << outcome.status();
+    TensorSet tensors;
+    if (!outcome.ok()) return tensors;
+    for (const auto& [name, tensor] : Load(outcome->checkpoint).tensors) {
+      tensors.push_back(tensor.data);
+    }
+    return tensors;
+  }
+  TensorSet TensorsOfRun(int world, const std::string& more) {
+    RemoveCheckpoints();
+    WriteDeviceJob(more);
+    return TensorsOf(Run(world));
+  }
+
+  decltype(DeviceParts::feed) feed_ = FakeFeed;
+  decltype(cuda::HostDevice::fault) fault_;
+  int calls_ = 0;  // of fault_
+};
+
+void ExpectNear(const TensorSet& found, const TensorSet& expected, double tolerance) {
+  ASSERT_EQ(found.size(), expected.size());
+  for (size_t i = 0; i < found.size(); ++i) {
+    ASSERT_EQ(found[i].size(), expected[i].size());
+    for (size_t k = 0; k < found[i].size(); ++k) {
+      ASSERT_NEAR(found[i][k], expected[i][k], tolerance) << i << " " << k;
+    }
+  }
+}
+
+TEST_F(DeviceTrainTest, TrainsAsTheCpuDoes) {
+  const TensorSet on_device = TensorsOfRun(1, "");
+  const std::vector<std::string> steps = steps_;
+  RemoveCheckpoints();
+  WriteJob("checkpoints", kNesterov);
+  const TensorSet on_cpu = TensorsOf(Run(1));
+  ExpectNear(on_device, on_cpu, 1e-5);
+  EXPECT_EQ(steps.size(), steps_.size());
+}
+
+// All ranks have the same weights after every step (digest_every), and a run can be repeated.
+TEST_F(DeviceTrainTest, EveryKindOfTrainingHasTheSameBitsAgain) {
+  const std::string kinds[] = {
+      "reduction { exact: true digest_every: 1 }",
+      "reduction { digest_every: 1 shard_optimizer: true bucket_bytes: 256 edge_bucket_bytes: 64 }",
+      "reduction { digest_every: 1 stale_steps: 2 synchronous_tail: 3 }",
+      "reduction { digest_every: 1 accumulate_steps: 2 clip_norm: 0.5 skip_non_finite: true }",
+      "reduction { digest_every: 1 } precision: \"bfloat16\"",
+      "reduction { digest_every: 1 } precision: \"float16\" loss_scaling { dynamic {} }"};
+  for (const std::string& kind : kinds) {
+    for (const int world : {1, 2, 3}) {
+      SCOPED_TRACE(absl::StrCat(world, ", ", kind));
+      const TensorSet first = TensorsOfRun(world, kind);
+      EXPECT_EQ(first, TensorsOfRun(world, kind));
+    }
+  }
+}
+
+TEST_F(DeviceTrainTest, AFeedDoesNotChangeTheBits) {
+  const TensorSet fed = TensorsOfRun(2, "reduction { exact: true }");
+  feed_ = {};
+  EXPECT_EQ(TensorsOfRun(2, "reduction { exact: true }"), fed);
+}
+
+TEST_F(DeviceTrainTest, CheckpointsGoFromTheCpuToTheDeviceAndBack) {
+  const std::string with_average = absl::StrCat(kNesterov, " ema { decay: 0.9 }");
+  RemoveCheckpoints();
+  WriteJob("checkpoints", with_average);
+  const TensorSet expected = TensorsOf(Run(1));
+  for (const bool starts_on_device : {true, false}) {
+    SCOPED_TRACE(starts_on_device);
+    RemoveCheckpoints();
+    const auto write = [&](bool on_device) {
+      WriteJob("checkpoints", with_average, on_device ? "epochs: 2 device: \"cuda\"" : "epochs: 2");
+    };
+    write(starts_on_device);
+    const auto stopped = Run(1, /*resume=*/false, /*stop_after=*/4);
+    ASSERT_TRUE(stopped.ok()) << stopped.status();
+    ASSERT_TRUE(stopped->stopped);
+    write(!starts_on_device);
+    const auto outcome = Run(1, /*resume=*/true);
+    ExpectNear(TensorsOf(outcome), expected, 1e-5);
+  }
+}
+
+TEST_F(DeviceTrainTest, ADeviceThatFailsEndsAllRanksWithItsReason) {
+  WriteDeviceJob("");
+  fault_ = [this](const char* call, const void*, const void*, size_t) {
+    const std::lock_guard lock(mu_);
+    if (std::string(call) != "Product" || ++calls_ < 50) return absl::OkStatus();
+    return absl::InternalError("the device has fallen off the bus");
+  };
+  EXPECT_FALSE(Run(2).ok());
+  ASSERT_FALSE(reported_.empty());
+  EXPECT_THAT(reported_[0].second, HasSubstr("the device has fallen off the bus"));
+}
+
+TEST_F(DeviceTrainTest, WhatADeviceDoesNotDoIsNamed) {
+  WriteJob("checkpoints", kNesterov, "epochs: 2 precision: \"float16\"");
+  EXPECT_MESSAGE(Run(1), absl::StatusCode::kInvalidArgument);
+  WriteJob("checkpoints", kNesterov, "epochs: 2 device: \"tpu\"");
+  EXPECT_MESSAGE(Run(1), absl::StatusCode::kInvalidArgument);
+  WriteJob("checkpoints", kNesterov, "epochs: 2 device: \"cuda\" strategy { parameter_server {} }");
+  EXPECT_MESSAGE(Run(1), absl::StatusCode::kInvalidArgument);
+}
+
+}  // namespace
+}  // namespace millrace::trainer
