@@ -1,13 +1,15 @@
 // bench_train_steps JOB REPLICAS THREADS STEPS [NAME=VALUE]...: the steps of a training, as
 // `millrace train` makes them: the batch, forward, backward, sums over ranks, and the update. The
 // job has more steps than STEPS, and neither an evaluation nor checkpoints. THREADS are those of
-// each replica; 0: its part of the cores. Prints one JSON object with the median and the mean of
+// each replica; 0: its part of the cores. On GPUs, if the job says so, REPLICAS are the first
+// devices. Prints one JSON object with the median and the mean of
 // the steps by the clock, and the median by the processor time of the process over the threads.
 #include <algorithm>
 #include <atomic>
 #include <cstdio>
 #include <ctime>
 #include <numeric>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -17,6 +19,8 @@
 #include "absl/strings/str_split.h"
 #include "base/status.h"
 #include "collectives/factory.h"
+#include "trainer/job/job.h"
+#include "trainer/job/models.h"
 #include "trainer/replicas.h"
 #include "trainer/train.h"
 
@@ -63,20 +67,27 @@ struct Settings {
   uint64_t steps = 0;
 };
 
+absl::StatusOr<int64_t> CountParameters(const trainer::TrainOptions& options) {
+  std::set<std::string> used;
+  MILLRACE_ASSIGN_OR_RETURN(const trainer::JobFile job,
+                            trainer::LoadJob(options.job_path, options.variables, used));
+  MILLRACE_ASSIGN_OR_RETURN(const std::vector<trainer::Model> models,
+                            trainer::LoadModels(job, options.variables, used));
+  int64_t parameters = 0;
+  for (const trainer::Model& model : models) parameters += model.num_parameters();
+  return parameters;
+}
+
 absl::Status Measure(Settings settings) {
   trainer::TrainOptions& options = settings.options;
   StepClock clock;
-  std::atomic<bool> stop = false;          // rank 0's steps -> all ranks
-  std::atomic<size_t> num_parameters = 0;  // added up by the calls of the first step
+  std::atomic<bool> stop = false;  // rank 0's steps -> all ranks
   options.stop = &stop;
   options.progress = [&](uint64_t done, uint64_t /*total*/) {
     if (done >= kWarmSteps) clock.Stamp();
     if (done == kWarmSteps + settings.steps) stop = true;
   };
-  options.on_weights = [&](uint64_t step, const std::vector<std::vector<float>>& weights) {
-    if (step != 1) return;
-    for (const std::vector<float>& tensor : weights) num_parameters += tensor.size();
-  };
+  MILLRACE_ASSIGN_OR_RETURN(const int64_t num_parameters, CountParameters(options));
   const auto process = collectives::MakeSingle();
   MILLRACE_ASSIGN_OR_RETURN(const trainer::TrainOutcome outcome,
                             trainer::TrainReplicas(options, *process));
@@ -89,7 +100,7 @@ absl::Status Measure(Settings settings) {
       "{\"step_ms\": %.3f, \"mean_step_ms\": %.3f, \"step_cpu_ms\": %.3f, "
       "\"data_wait\": %.5f, \"parameters\": %d}\n",
       clock.MedianWall(), clock.MeanWall(), clock.MedianCpu() / std::max(1, options.threads),
-      outcome.wait_fraction, num_parameters / static_cast<size_t>(options.replicas));
+      outcome.wait_fraction, num_parameters);
   return absl::OkStatus();
 }
 

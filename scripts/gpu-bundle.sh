@@ -40,7 +40,7 @@ mapfile -t programs < <(ctest --test-dir build/cuda -L '^gpu$' -N |
   sed -nE 's/^ *Test +#[0-9]+: ([^ ]+)$/\1/p')
 [ "${#programs[@]}" -gt 0 ] || die "no test is labelled gpu"
 tests=("${programs[@]}")
-programs+=(millrace bench_feed_rate)
+programs+=(millrace bench_feed_rate bench_train_steps)
 cmake --build build/cuda --target "${programs[@]}" millrace_python
 
 # What comes with the C library must be the machine's own, and so must the driver's part of CUDA.
@@ -66,6 +66,10 @@ getconf GNU_LIBC_VERSION | sed 's/.* //' >"$folder/glibc-version"
 printf '%s\n' "${tests[@]}" >"$folder/tests"
 cp scripts/gpu-check.sh "$folder"
 cp examples/imagenet/train.pbtxt "$folder/plans"
+# Jobs name models and plans relative to themselves.
+mkdir -p "$folder/bench/jobs" "$folder/examples/imagenet"
+cp bench/jobs/resnet50_gpu.pbtxt "$folder/bench/jobs"
+cp examples/imagenet/{model_uint8,train_uint8}.pbtxt "$folder/examples/imagenet"
 cp bench/peers/{loaders,machine,torch_feed,torch_step}.py "$folder/peers"
 
 cat >"$folder/run.sh" <<'RUN'

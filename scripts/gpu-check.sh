@@ -71,6 +71,10 @@ facts() {
   df -h /dev/shm | tail -n 1
 }
 
+doctor() {
+  "$here/bin/millrace" doctor
+}
+
 # The tests of a program of the bundle; skipped tests alone are a skip.
 tests() {
   MILLRACE_LOGS=$results MILLRACE_ONLY=$1 "$here/run.sh" || return 1
@@ -79,6 +83,7 @@ tests() {
   return 77
 }
 feed_tests() { tests pipeline_device_gpu_test; }
+trainer_tests() { tests trainer_backend_cuda_gpu_test; }
 queue_tests() { tests collectives_device_queue_gpu_test; }
 nccl_tests() { tests collectives_nccl_gpu_test; }
 
@@ -116,6 +121,83 @@ feed_rates() {
   have_shards || return
   local threads
   for threads in 1 2 4 8 "$(nproc)"; do rate "$threads" 0 || return 1; done
+}
+
+# train_steps BATCH PRECISION PIPELINE_THREADS STEPS: ResNet-50 on the photographs.
+train_steps() {
+  "$here/bin/bench_train_steps" "$here/bench/jobs/resnet50_gpu.pbtxt" 1 0 "$4" \
+    "TRAIN=../../examples/imagenet/train_uint8.pbtxt" "DATA=$scratch/shards" "BATCH=$1" \
+    "PRECISION=$2" "PIPELINE_THREADS=$3"
+}
+
+# The trainer's step by batch and precision, fed by all cores.
+train_rates() {
+  have_shards || return
+  local precision batch
+  for precision in bfloat16 float16 tf32; do
+    for batch in 64 128 256; do
+      echo "$precision, batch $batch"
+      train_steps "$batch" "$precision" "$(nproc)" 30 || return 1
+    done
+  done
+}
+
+# The same by threads of the pipeline: data_wait is the part of a step in which the GPU has no batch.
+train_fed() {
+  have_shards || return
+  local threads
+  for threads in 1 2 3 4 8; do
+    echo "$threads pipeline threads"
+    train_steps 128 bfloat16 "$threads" 40 || return 1
+  done
+}
+
+# train_rank RANK PORT: one of two ranks of a training whose weights are compared after every step;
+# replaces this shell. NCCL takes ranks of one GPU for those of several hosts.
+train_rank() {
+  NCCL_HOSTID=host$1 exec "$here/bin/millrace" train "$scratch/ranks.pbtxt" --device cuda:0 \
+    --rank "$1" --world-size 2 --rendezvous "127.0.0.1:$2" \
+    --var "DATA=$scratch/shards" --var BATCH=64
+}
+
+# ranks_job EPOCHS
+ranks_job() {
+  cat >"$scratch/ranks.pbtxt" <<JOB
+model: "$here/examples/imagenet/model_uint8.pbtxt"
+train: "$here/examples/imagenet/train_uint8.pbtxt"
+device: "cuda" precision: "bfloat16" epochs: $1 log_every_steps: 1
+reduction { digest_every: 1 }
+optimizer { base_lr: 0.01 momentum: 0.9 }
+JOB
+}
+
+# Two ranks on one GPU have the same weights after every step.
+train_ranks() {
+  have_shards || return
+  ranks_job 3
+  train_rank 1 29531 &
+  local other=$!
+  (train_rank 0 29531) && wait "$other"
+}
+
+# One of two ranks is killed in the midst of a training: the other names it, and ends.
+train_loss() {
+  have_shards || return
+  ranks_job 100000
+  train_rank 1 29532 &
+  local lost=$!
+  train_rank 0 29532 >"$scratch/loss.log" 2>&1 &
+  local left=$!
+  until grep -q '^step 5 ' "$scratch/loss.log"; do
+    kill -0 "$left" || { cat "$scratch/loss.log" && return 1; }
+    sleep 1
+  done
+  local start=$SECONDS
+  kill -9 "$lost"
+  wait "$left"
+  echo "the other rank ended with $? after $((SECONDS - start)) s"
+  tail -n 3 "$scratch/loss.log"
+  grep -q 'rank 1 is lost' "$scratch/loss.log" && [ $((SECONDS - start)) -le 10 ]
 }
 
 # Batches on the GPU by the Python package.
@@ -170,18 +252,25 @@ loaders() {
   done
 }
 
-export -f tests facts feed_tests queue_tests nccl_tests sanitizer shards have_shards have_torch rate
+export -f doctor train_steps train_rates train_fed train_rank ranks_job train_ranks train_loss
+export -f trainer_tests tests facts feed_tests queue_tests nccl_tests sanitizer shards have_shards have_torch rate
 export -f feed_rates python_tests torch_step best_step_us utilisation torch_feed loaders
 export here results images scratch
 
 step facts 20 facts
+step doctor 30 doctor
+step trainer_tests 120 trainer_tests
 step feed_tests 90 feed_tests
 step queue_tests 60 queue_tests
 step nccl_tests 200 nccl_tests
 step python_tests 120 python_tests
 step shards 30 shards
 step feed_rates 60 feed_rates
+step train_rates 120 train_rates
 step torch_step 240 torch_step
+step train_fed 90 train_fed
+step train_ranks 60 train_ranks
+step train_loss 90 train_loss
 step utilisation 90 utilisation
 step torch_feed 120 torch_feed
 step loaders 90 loaders

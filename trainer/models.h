@@ -16,6 +16,7 @@ struct NetworkSizes {
   std::vector<int64_t> image = {};   // height, width, channels; empty: the network's own
   int64_t width = 0;                 // channels of the first convolution; 0: the network's own
   std::vector<int64_t> hidden = {};  // outputs of each hidden layer; empty: the network's own
+  bool is_uint8 = false;             // true for images of uint8, which the input layer normalizes
 };
 
 // The networks that WriteModel knows: {"mlp", "lenet", "resnet18", ...}.

@@ -22,6 +22,7 @@ struct Flags {
   std::string image;
   uint64_t width = 0;
   std::string hidden;
+  bool uint8 = false;
 };
 
 constexpr int64_t kMaxOutputs = 1 << 20;
@@ -50,6 +51,7 @@ int Run(const Flags& flags) {
   trainer::NetworkSizes sizes;
   sizes.classes = static_cast<int64_t>(flags.classes);
   sizes.width = static_cast<int64_t>(flags.width);
+  sizes.is_uint8 = flags.uint8;
   if (!flags.image.empty() && !ParseImage(flags.image, sizes.image)) {
     return FailUsage(
         absl::StrCat("--image ", flags.image, " is not HEIGHTxWIDTHxCHANNELS (224x224x3)"));
@@ -82,10 +84,13 @@ void AddModel(Command parent) {
       .Whole(1, 4096);
   command.Add("--hidden", flags->hidden,
               "Outputs of the hidden layers of mlp, as N,N,... (default: 512,512)");
+  command.AddSwitch("--uint8", flags->uint8,
+                    "Images of uint8, which the first layer normalizes: a quarter of the bytes");
   command.Footer(
       "Examples:\n"
       "  millrace model resnet50 --classes 1000 > model.pbtxt\n"
       "  millrace model resnet18 --classes 10 --image 32x32x3 > model.pbtxt\n"
+      "  millrace model resnet50 --uint8 > model_uint8.pbtxt\n"
       "  millrace model mlp --classes 2 --image 1x1x13 --hidden 256,64 > model.pbtxt");
   command.Do([flags] { return Run(*flags); });
 }

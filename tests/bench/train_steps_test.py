@@ -8,6 +8,7 @@ import tempfile
 import unittest
 
 ROOT = pathlib.Path(os.environ["MILLRACE_SOURCE_DIR"])
+MODEL_OF_FLOATS = "../../examples/imagenet/model.pbtxt"
 JOBS = ROOT / "bench" / "jobs"
 MODEL = """
 name: "small"
@@ -68,7 +69,9 @@ class TrainStepsTest(unittest.TestCase):
         for job in sorted(JOBS.glob("*.pbtxt")):
             with self.subTest(job=job.name):
                 plan = ROOT / "examples" / "imagenet" / "train.pbtxt"
-                more = ["--var", f"TRAIN={plan}"] if job.stem == "resnet50" else []
+                more = ["--var", f"TRAIN={plan}"] if "resnet50" in job.stem else []
+                if job.stem == "resnet50_gpu":
+                    more += ["--var", "PRECISION=float32", "--var", f"MODEL={MODEL_OF_FLOATS}"]
                 done = run("MILLRACE_BIN", "explain", job, "--var", f"DATA={self.folder}", *more)
                 self.assertEqual((0, ""), (done.returncode, done.stderr))
 

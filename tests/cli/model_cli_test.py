@@ -18,6 +18,11 @@ class ModelTest(unittest.TestCase):
         self.assertIn("outputs: 37", done.stdout)
         self.assertIn("shape: [64, 96, 3]", done.stdout)
 
+    def test_the_example_for_gpus_has_images_of_uint8(self):
+        done = millrace("model", "resnet50", "--uint8")
+        example = SOURCE / "examples/imagenet/model_uint8.pbtxt"
+        self.assertEqual(done.stdout, example.read_text())
+
     def test_hidden_layers_are_given_as_a_list(self):
         done = millrace("model", "mlp", "--hidden", "48,24")
         self.assertEqual(done.returncode, 0, done.stderr)

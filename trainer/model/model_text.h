@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "trainer/models.h"
 
 namespace millrace::trainer {
 
@@ -27,9 +28,13 @@ class ModelText {
     absl::StrAppend(&text_, kind, " }\n");
   }
   void AddBlankLine() { text_ += "\n"; }
-  void AddInput(const std::vector<int64_t>& image) {
+  // An input of images of these extents: of float32, or of uint8, which become about -1 to 1, in
+  // colours by ImageNet's usual means and deviations.
+  void AddInput(const NetworkSizes& sizes) {
+    const bool is_coloured = sizes.image.back() == 3;
     Add("image",
-        absl::StrCat("input_layer { field: \"image\" shape: [", absl::StrJoin(image, ", "), "] }"));
+        absl::StrCat("input_layer { field: \"image\" shape: [", absl::StrJoin(sizes.image, ", "),
+                     "]", !sizes.is_uint8 ? "" : is_coloured ? kColours : kGrey, " }"));
     AddBlankLine();
   }
   void AddLoss(const std::string& options = "") {
@@ -40,6 +45,10 @@ class ModelText {
   const std::string& text() const { return text_; }
 
  private:
+  static constexpr char kColours[] =
+      " dtype: \"uint8\" mean: [123.675, 116.28, 103.53] stddev: [58.395, 57.12, 57.375]";
+  static constexpr char kGrey[] = " dtype: \"uint8\" mean: 127.5 stddev: 127.5";
+
   std::string text_;
 };
 

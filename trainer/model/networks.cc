@@ -24,7 +24,7 @@ std::string WriteMlp(const NetworkSizes& sizes) {
   ModelText model(
       "# A perceptron of several layers.\n"
       "name: \"mlp\"\n\n");
-  model.AddInput(sizes.image);
+  model.AddInput(sizes);
   int number = 0;
   const auto add = [&](const std::string& kind) { model.Add(absl::StrCat(number++), kind); };
   add("reshape {}");
@@ -41,7 +41,7 @@ std::string WriteLeNet(const NetworkSizes& sizes) {
   ModelText model(
       "# A network of LeNet's kind: two convolutions, two products.\n"
       "name: \"lenet\"\n\n");
-  model.AddInput(sizes.image);
+  model.AddInput(sizes);
   for (const int i : {1, 2}) {
     model.Add(absl::StrCat("conv", i),
               absl::StrCat("convolution { filters: ", 32 * i, " kernel: 5 padding: 2 }"));
@@ -76,7 +76,7 @@ class ResNetWriter {
       : net_(net), text_(absl::StrCat("# ", net.about, ".\nname: \"", net.name, "\"\n\n")) {}
 
   std::string Write(const NetworkSizes& sizes) {
-    text_.AddInput(sizes.image);
+    text_.AddInput(sizes);
     Convolution("conv1", 64, 7, 2, 3);
     Norm("bn1");
     text_.Add("relu", "relu {}");
@@ -186,6 +186,7 @@ absl::StatusOr<NetworkSizes> SizesOf(const NetworkRow& row, const NetworkSizes& 
     }
     *to = from;
   }
+  sizes.is_uint8 = given.is_uint8;
   if (!given.image.empty()) sizes.image = given.image;
   if (!given.hidden.empty()) {
     if (sizes.hidden.empty()) {

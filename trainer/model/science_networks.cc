@@ -15,7 +15,7 @@ std::string WriteHepCnn(const NetworkSizes& sizes) {
   ModelText model(
       "# HEP-CNN (Kurth et al. 2017, arXiv:1708.05256).\n"
       "name: \"hep_cnn\"\n\n");
-  model.AddInput(sizes.image);
+  model.AddInput(sizes);
   const std::string convolution =
       absl::StrCat("convolution { filters: ", sizes.width, " kernel: 3 same: true }");
   for (const int i : {1, 2, 3, 4}) {
@@ -62,7 +62,7 @@ std::string WriteCosmoGanDiscriminator(const NetworkSizes& sizes) {
   ModelText model(
       "# The discriminator of CosmoGAN (Mustafa et al. 2017, arXiv:1706.02390).\n"
       "name: \"cosmogan_discriminator\"\n\n");
-  model.AddInput(sizes.image);
+  model.AddInput(sizes);
   for (int i = 1; i <= kScales; ++i) {
     model.Add(absl::StrCat("conv", i),
               absl::StrCat("convolution { filters: ", sizes.width << (i - 1),

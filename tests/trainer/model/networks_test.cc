@@ -55,6 +55,16 @@ TEST(ShippedNetworksTest, TheStrideOfABlockOfResNet50IsThatOfItsSecondConvolutio
   EXPECT_EQ(weights[layer("layer2.1.bn3").weights][0], 0) << "a block begins as its shortcut";
 }
 
+TEST(ShippedNetworksTest, ImagesOfUint8AreNormalizedByTheFirstLayer) {
+  const ModelInput coloured = Written("resnet18", {.is_uint8 = true}).inputs[0];
+  EXPECT_EQ(coloured.dtype, DType::kU8);
+  EXPECT_EQ(coloured.mean, std::vector({123.675, 116.28, 103.53}));
+  EXPECT_EQ(coloured.stddev, std::vector({58.395, 57.12, 57.375}));
+  const ModelInput grey = Written("lenet", {.is_uint8 = true}).inputs[0];
+  EXPECT_EQ(grey.mean, std::vector({127.5}));
+  EXPECT_EQ(Written("lenet").inputs[0].dtype, DType::kF32);
+}
+
 // Layers have the numbers of Sequential(Flatten(), Linear(...), ReLU(), ...).
 TEST(ShippedNetworksTest, AnMlpHasTheLayersOfPyTorchsSequential) {
   const Model model = Written("mlp");
