@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "collectives/communicator.h"
@@ -35,6 +36,8 @@ struct InferenceOptions {
   // Of PredictJob: set from a signal handler, to end without a file. Null: nothing ends it.
   const std::atomic<bool>* stop = nullptr;
   int threads = 0;              // cores of this rank; 0: usable cores / local ranks
+  std::string device;           // as in TrainOptions
+  std::vector<int> devices;     // as in TrainOptions
   std::string quarantine_file;  // as in TrainOptions
   // As in TrainOptions.
   std::chrono::milliseconds stall_report{3000};

@@ -167,7 +167,8 @@ int TrainJob(const Flags& flags) {
   options.force = flags.force;
   options.threads = flags.threads;
   options.replicas = flags.replicas;
-  if (const absl::Status set = SetDevices(flags.device, options); !set.ok()) return FailUsage(set);
+  const absl::Status devices = SetDevices(flags.device, options.device, options.devices);
+  if (!devices.ok()) return FailUsage(devices);
   if (options.devices.size() > 1 && flags.replicas > 0 &&
       flags.replicas != static_cast<int>(options.devices.size())) {
     return FailUsage(

@@ -32,34 +32,38 @@ absl::Status AddOrdinal(std::string_view flag, std::string_view text, std::vecto
 
 }  // namespace
 
-void AddDeviceFlags(Command command, DeviceFlags& flags) {
+void AddDeviceFlag(Command command, DeviceFlags& flags) {
   command.Add("--device", flags.device,
               "The device that computes: cpu, cuda (the GPU numbered as the rank within its host) "
-              "or cuda:N (as the job says)");
-  command.Add("--devices", flags.devices,
-              "GPUs of this process, \"0,1,2\": a rank for each, as threads");
+              "or cuda:N (default: the job's)");
 }
 
-absl::Status SetDevices(const DeviceFlags& flags, trainer::TrainOptions& options) {
+void AddDeviceFlags(Command command, DeviceFlags& flags) {
+  AddDeviceFlag(command, flags);
+  command.Add("--devices", flags.devices,
+              "GPUs of this process, as 0,1,2: a rank for each, as threads");
+}
+
+absl::Status SetDevices(const DeviceFlags& flags, std::string& device, std::vector<int>& devices) {
   constexpr std::string_view kCudaNumber = "cuda:";
-  const std::string& device = flags.device;
-  if (device.starts_with(kCudaNumber)) {
-    options.device = "cuda";
-    MILLRACE_RETURN_IF_ERROR(AddOrdinal(
-        "--device", std::string_view(device).substr(kCudaNumber.size()), options.devices));
-  } else if (device.empty() || device == "cpu" || device == "cuda") {
-    options.device = device;
+  const std::string& given = flags.device;
+  if (given.starts_with(kCudaNumber)) {
+    device = "cuda";
+    MILLRACE_RETURN_IF_ERROR(
+        AddOrdinal("--device", std::string_view(given).substr(kCudaNumber.size()), devices));
+  } else if (given.empty() || given == "cpu" || given == "cuda") {
+    device = given;
   } else {
     return absl::InvalidArgumentError(
-        absl::StrCat("--device: '", device, "' is none of cpu, cuda and cuda:N"));
+        absl::StrCat("--device: '", given, "' is none of cpu, cuda and cuda:N"));
   }
   if (flags.devices.empty()) return absl::OkStatus();
-  if (device == "cpu" || !options.devices.empty()) {
-    return absl::InvalidArgumentError(absl::StrCat("--devices goes with no --device ", device));
+  if (given == "cpu" || !devices.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat("--devices goes with no --device ", given));
   }
-  options.device = "cuda";
+  device = "cuda";
   for (const std::string& text : std::vector<std::string>(absl::StrSplit(flags.devices, ','))) {
-    MILLRACE_RETURN_IF_ERROR(AddOrdinal("--devices", text, options.devices));
+    MILLRACE_RETURN_IF_ERROR(AddOrdinal("--devices", text, devices));
   }
   return absl::OkStatus();
 }

@@ -6,7 +6,6 @@
 
 #include "absl/status/status.h"
 #include "cli/flags/command_line.h"
-#include "trainer/train.h"
 
 namespace millrace::cli {
 
@@ -16,12 +15,13 @@ struct DeviceFlags {
   std::string devices;  // "0,1,3"
 };
 
-// Adds the flags. `flags` must live until the command line was parsed.
+// Adds --device, or also --devices. `flags` must live until the command line was parsed.
+void AddDeviceFlag(Command command, DeviceFlags& flags);
 void AddDeviceFlags(Command command, DeviceFlags& flags);
 
-// Sets `device` and `devices` of `options` by the flags.
+// Sets the fields of those names of TrainOptions or InferenceOptions by the flags.
 //   INVALID_ARGUMENT  a value is no device, or a device is named twice
-absl::Status SetDevices(const DeviceFlags& flags, trainer::TrainOptions& options);
+absl::Status SetDevices(const DeviceFlags& flags, std::string& device, std::vector<int>& devices);
 
 }  // namespace millrace::cli
 

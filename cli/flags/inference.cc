@@ -21,6 +21,7 @@ void AddInferenceFlags(Command command, InferenceFlags& flags) {
            "Cores of this rank (0: usable cores / ranks of this "
            "host)")
       .Whole(0, 4096);
+  AddDeviceFlag(command, flags.device);
   command.Add("--quarantine", options.quarantine_file,
               "Append a line for each damaged record to this file (see records repair)");
 }
@@ -29,6 +30,7 @@ absl::StatusOr<trainer::InferenceOptions> InferenceOptionsOf(const InferenceFlag
   trainer::InferenceOptions options = flags.options;
   MILLRACE_ASSIGN_OR_RETURN(options.variables, ParseVariables(flags.variables));
   options.use_average = !flags.no_ema;
+  MILLRACE_RETURN_IF_ERROR(SetDevices(flags.device, options.device, options.devices));
   return options;
 }
 

@@ -78,7 +78,7 @@ absl::StatusOr<EvaluationOutcome> Evaluator::Run() {
   MILLRACE_RETURN_IF_ERROR(Agree([&] { return Load(); }));
   MILLRACE_RETURN_IF_ERROR(Share());
   MILLRACE_RETURN_IF_ERROR(Agree([&] {
-    return MakeBackend(options_.threads, communicator_.local_size(),
+    return MakeBackend(options_, {communicator_.local_rank(), communicator_.local_size()},
                        communicator_.rank() == 0 ? options_.warn : nullptr, inference_);
   }));
   // Makes the index, with its progress, before the evaluation opens the plan.

@@ -38,7 +38,8 @@ absl::Status CheckOptions(const InferenceOptions& options, const JobFile& job) {
 // Reads the job and the models, of which the second one generates, and the weights of that one.
 absl::Status LoadGenerator(const InferenceOptions& options, Inference& inference) {
   std::set<std::string> used;
-  MILLRACE_ASSIGN_OR_RETURN(inference.job, LoadJob(options.job_path, options.variables, used));
+  MILLRACE_ASSIGN_OR_RETURN(
+      inference.job, LoadJob(options.job_path, options.variables, used, {}, {}, options.device));
   const JobFile& job = inference.job;
   MILLRACE_RETURN_IF_ERROR(CheckOptions(options, job));
   MILLRACE_ASSIGN_OR_RETURN(const std::vector<Model> models,
@@ -112,7 +113,7 @@ absl::StatusOr<PredictionOutcome> Generate(const InferenceOptions& options,
   MILLRACE_ASSIGN_OR_RETURN(const auto writer, PredictionWriter::Open(out));
   Inference inference;
   MILLRACE_RETURN_IF_ERROR(LoadGenerator(options, inference));
-  MILLRACE_RETURN_IF_ERROR(MakeBackend(options.threads, 1, options.warn, inference));
+  MILLRACE_RETURN_IF_ERROR(MakeBackend(options, {}, options.warn, inference));
   MILLRACE_ASSIGN_OR_RETURN(Network* const network,
                             inference.backend->Compile(kRows, NetworkUse::kPrediction));
   Generator generator(options, inference, *network);

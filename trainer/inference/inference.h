@@ -13,6 +13,8 @@
 #include "base/context.h"
 #include "pipeline/plan.h"
 #include "trainer/backend/backend.h"
+#include "trainer/backend/cuda/device.h"
+#include "trainer/backend/cuda/parameter_store.h"
 #include "trainer/inference.h"
 #include "trainer/inference/load_weights.h"
 #include "trainer/job/job.h"
@@ -33,6 +35,8 @@ struct Inference {
   std::string quarantine_file;
   std::shared_ptr<Context> context;
   LoadedWeights loaded;
+  std::unique_ptr<cuda::Device> device;         // null: the CPU computes
+  std::unique_ptr<cuda::ParameterStore> store;  // of the device
   std::unique_ptr<Backend> backend;
 
   // They borrow from this.
@@ -56,11 +60,19 @@ absl::StatusOr<LoadedWeights> LoadOwnWeights(const InferenceOptions& options,
 // CANCELLED if `options.stop` was set.
 absl::Status CheckGoesOn(const InferenceOptions& options);
 
-// Makes the context and the backend, on one of `local_ranks` ranks of this host. After the weights
-// are there. `warn` receives the pipeline's warnings; may be empty.
-absl::Status MakeBackend(int threads, int local_ranks,
-                         const std::function<void(std::string_view line)>& warn,
-                         Inference& inference);
+// A rank's place among those of its host.
+struct LocalPlace {
+  int rank = 0;
+  int ranks = 1;
+};
+
+// Makes the context and the backend. After the weights are there. `warn` receives the pipeline's
+// warnings; may be empty. `open_device` opens the job's device of a number, if it has one.
+absl::Status MakeBackend(
+    const InferenceOptions& options, const LocalPlace& place,
+    const std::function<void(std::string_view line)>& warn, Inference& inference,
+    const std::function<absl::StatusOr<std::unique_ptr<cuda::Device>>(int ordinal)>& open_device =
+        cuda::MakeCudaDevice);
 
 }  // namespace millrace::trainer
 

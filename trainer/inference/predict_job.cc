@@ -71,7 +71,7 @@ absl::StatusOr<PredictionOutcome> Run(const InferenceOptions& options, const std
   Inference inference;
   MILLRACE_RETURN_IF_ERROR(LoadFiles(options, inference));
   MILLRACE_ASSIGN_OR_RETURN(inference.loaded, LoadOwnWeights(options, inference));
-  MILLRACE_RETURN_IF_ERROR(MakeBackend(options.threads, 1, options.warn, inference));
+  MILLRACE_RETURN_IF_ERROR(MakeBackend(options, {}, options.warn, inference));
   MILLRACE_ASSIGN_OR_RETURN(const int64_t samples, Predict(options, inference, *writer));
   MILLRACE_RETURN_IF_ERROR(writer->Close());
   return PredictionOutcome{inference.loaded.used, samples};
