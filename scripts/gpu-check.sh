@@ -253,7 +253,8 @@ loaders() {
 }
 
 export -f doctor train_steps train_rates train_fed train_rank ranks_job train_ranks train_loss
-export -f trainer_tests tests facts feed_tests queue_tests nccl_tests sanitizer shards have_shards have_torch rate
+export -f trainer_tests tests facts feed_tests queue_tests
+export -f nccl_tests sanitizer shards have_shards have_torch rate
 export -f feed_rates python_tests torch_step best_step_us utilisation torch_feed loaders
 export here results images scratch
 
