@@ -15,7 +15,7 @@ pipeline::DiagnosisOptions DiagnosisOptionsOf(const Session& session, int ranks)
   options.unit = ranks > 1 ? "img/s a rank" : "img/s";
   options.settings = {"pipeline_threads: $0", "memory_budget_mib: $0", "prefetch { batches: $0 }"};
   options.uint8_saved_bytes =
-      pipeline::BytesSavedByUint8(*session.train_plan, session.train->schema());
+      pipeline::BytesSavedByUint8(*session.train_plan, session.train_pipeline().schema());
   return options;
 }
 

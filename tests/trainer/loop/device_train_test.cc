@@ -1,7 +1,10 @@
 #include <gmock/gmock.h>
 
+#include <cstddef>
+#include <cstring>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -24,11 +27,30 @@ using testing::HasSubstr;
 
 constexpr char kNesterov[] = "base_lr: 0.05 momentum: 0.9 weight_decay: 0.001 nesterov: true";
 
-// Batches come by a feed to a device of the pipeline's tests.
-absl::StatusOr<std::unique_ptr<pipeline::DeviceFeed>> FakeFeed(
+// A device of the pipeline's that copies at once: its events have always passed, on any stream.
+class PromptDevice final : public pipeline::Device {
+ public:
+  std::string_view name() const override { return "prompt"; }
+  absl::StatusOr<std::byte*> Allocate(size_t bytes, void*) override { return new std::byte[bytes]; }
+  void Free(std::byte* memory, void*) override { delete[] memory; }
+  absl::StatusOr<void*> CreateStream() override { return this; }
+  void DestroyStream(void*) override {}
+  absl::StatusOr<void*> CreateEvent() override { return this; }
+  void DestroyEvent(void*) override {}
+  absl::Status Copy(std::byte* to, const void* from, size_t bytes, void*) override {
+    std::memcpy(to, from, bytes);
+    return absl::OkStatus();
+  }
+  absl::Status Record(void*, void*) override { return absl::OkStatus(); }
+  absl::StatusOr<bool> Query(void*) override { return true; }
+  absl::Status Wait(void*, void*) override { return absl::OkStatus(); }
+  absl::Status Synchronize(void*) override { return absl::OkStatus(); }
+};
+
+absl::StatusOr<std::unique_ptr<pipeline::DeviceFeed>> PromptFeed(
     std::unique_ptr<pipeline::Pipeline> pipeline, int /*ordinal*/) {
-  return pipeline::OpenFeed(std::make_shared<pipeline::FakeDevice>(/*automatic=*/true),
-                            std::move(pipeline), {.keeps_host = true});
+  return pipeline::OpenFeed(std::make_shared<PromptDevice>(), std::move(pipeline),
+                            {.keeps_host = true});
 }
 
 class DeviceTrainTest : public TrainTest {
@@ -71,7 +93,7 @@ class DeviceTrainTest : public TrainTest {
     return TensorsOf(Run(world));
   }
 
-  decltype(DeviceParts::feed) feed_ = FakeFeed;
+  decltype(DeviceParts::feed) feed_ = PromptFeed;
   decltype(cuda::HostDevice::fault) fault_;
   int calls_ = 0;  // of fault_
 };
@@ -143,9 +165,9 @@ TEST_F(DeviceTrainTest, CheckpointsGoFromTheCpuToTheDeviceAndBack) {
 
 TEST_F(DeviceTrainTest, ADeviceThatFailsEndsAllRanksWithItsReason) {
   WriteDeviceJob("");
-  fault_ = [this](const char* call, const void*, const void*, size_t) {
+  fault_ = [this](std::string_view call, const void*, const void*, size_t) {
     const std::lock_guard lock(mu_);
-    if (std::string(call) != "Product" || ++calls_ < 50) return absl::OkStatus();
+    if (call != "Product" || ++calls_ < 50) return absl::OkStatus();
     return absl::InternalError("the device has fallen off the bus");
   };
   EXPECT_FALSE(Run(2).ok());
