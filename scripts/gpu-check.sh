@@ -142,7 +142,7 @@ train_rates() {
   done
 }
 
-# The same by threads of the pipeline: data_wait is the part of a step in which the GPU has no batch.
+# The same by threads of the pipeline: data_wait is the part of a step without a batch.
 train_fed() {
   have_shards || return
   local threads

@@ -32,9 +32,12 @@ class ModelText {
   // colours by ImageNet's usual means and deviations.
   void AddInput(const NetworkSizes& sizes) {
     const bool is_coloured = sizes.image.back() == 3;
-    Add("image",
-        absl::StrCat("input_layer { field: \"image\" shape: [", absl::StrJoin(sizes.image, ", "),
-                     "]", !sizes.is_uint8 ? "" : is_coloured ? kColours : kGrey, " }"));
+    Add("image", absl::StrCat("input_layer { field: \"image\" shape: [",
+                              absl::StrJoin(sizes.image, ", "), "]",
+                              !sizes.is_uint8 ? ""
+                              : is_coloured   ? kColours
+                                              : kGrey,
+                              " }"));
     AddBlankLine();
   }
   void AddLoss(const std::string& options = "") {
