@@ -42,6 +42,8 @@ absl::Status FindDevices(const LoadedLibrary& library, Driver& driver) {
   MILLRACE_RETURN_IF_ERROR(library.Find("cuDeviceGet", driver.device_get));
   MILLRACE_RETURN_IF_ERROR(library.Find("cuDeviceGetName", driver.device_get_name));
   MILLRACE_RETURN_IF_ERROR(library.Find("cuDeviceGetAttribute", driver.device_get_attribute));
+  MILLRACE_RETURN_IF_ERROR(library.Find("cuDeviceTotalMem_v2", driver.device_total_mem));
+  MILLRACE_RETURN_IF_ERROR(library.Find("cuDeviceGetPCIBusId", driver.device_get_pci_bus_id));
   MILLRACE_RETURN_IF_ERROR(library.Find("cuDevicePrimaryCtxRetain", driver.primary_ctx_retain));
   MILLRACE_RETURN_IF_ERROR(
       library.Find("cuDevicePrimaryCtxRelease_v2", driver.primary_ctx_release));
@@ -51,6 +53,12 @@ absl::Status FindDevices(const LoadedLibrary& library, Driver& driver) {
                       driver.thread_exchange_stream_capture_mode);
 }
 
+absl::Status FindPeers(const LoadedLibrary& library, Driver& driver) {
+  MILLRACE_RETURN_IF_ERROR(library.Find("cuDeviceCanAccessPeer", driver.device_can_access_peer));
+  MILLRACE_RETURN_IF_ERROR(library.Find("cuCtxEnablePeerAccess", driver.ctx_enable_peer_access));
+  return library.Find("cuMemcpyPeerAsync", driver.memcpy_peer_async);
+}
+
 absl::Status FindMemory(const LoadedLibrary& library, Driver& driver) {
   MILLRACE_RETURN_IF_ERROR(library.Find("cuMemAlloc_v2", driver.mem_alloc));
   MILLRACE_RETURN_IF_ERROR(library.Find("cuMemFree_v2", driver.mem_free));
@@ -58,7 +66,8 @@ absl::Status FindMemory(const LoadedLibrary& library, Driver& driver) {
   MILLRACE_RETURN_IF_ERROR(library.Find("cuMemFreeAsync", driver.mem_free_async));
   MILLRACE_RETURN_IF_ERROR(library.Find("cuMemHostAlloc", driver.mem_host_alloc));
   MILLRACE_RETURN_IF_ERROR(library.Find("cuMemFreeHost", driver.mem_free_host));
-  return library.Find("cuMemcpyHtoDAsync_v2", driver.memcpy_htod_async);
+  MILLRACE_RETURN_IF_ERROR(library.Find("cuMemcpyHtoDAsync_v2", driver.memcpy_htod_async));
+  return library.Find("cuMemcpyDtoHAsync_v2", driver.memcpy_dtoh_async);
 }
 
 absl::Status FindStreams(const LoadedLibrary& library, Driver& driver) {
@@ -106,6 +115,7 @@ absl::StatusOr<std::shared_ptr<const Driver>> LoadDriver(const std::string& libr
   MILLRACE_RETURN_IF_ERROR(FindErrors(loaded, *driver));
   MILLRACE_RETURN_IF_ERROR(CheckVersion(loaded, *driver));
   MILLRACE_RETURN_IF_ERROR(FindDevices(loaded, *driver));
+  MILLRACE_RETURN_IF_ERROR(FindPeers(loaded, *driver));
   MILLRACE_RETURN_IF_ERROR(FindMemory(loaded, *driver));
   MILLRACE_RETURN_IF_ERROR(FindStreams(loaded, *driver));
   MILLRACE_RETURN_IF_ERROR(Initialise(loaded, *driver));

@@ -25,10 +25,14 @@ struct Driver {
   DeviceGet* device_get = nullptr;
   DeviceGetName* device_get_name = nullptr;
   DeviceGetAttribute* device_get_attribute = nullptr;
+  DeviceTotalMem* device_total_mem = nullptr;
+  DeviceGetPCIBusId* device_get_pci_bus_id = nullptr;
+  DeviceCanAccessPeer* device_can_access_peer = nullptr;
   DevicePrimaryCtxRetain* primary_ctx_retain = nullptr;
   DevicePrimaryCtxRelease* primary_ctx_release = nullptr;
   CtxPushCurrent* ctx_push_current = nullptr;
   CtxPopCurrent* ctx_pop_current = nullptr;
+  CtxEnablePeerAccess* ctx_enable_peer_access = nullptr;
   ThreadExchangeStreamCaptureMode* thread_exchange_stream_capture_mode = nullptr;
   MemAlloc* mem_alloc = nullptr;
   MemFree* mem_free = nullptr;
@@ -37,6 +41,8 @@ struct Driver {
   MemHostAlloc* mem_host_alloc = nullptr;
   MemFreeHost* mem_free_host = nullptr;
   MemcpyHtoDAsync* memcpy_htod_async = nullptr;
+  MemcpyDtoHAsync* memcpy_dtoh_async = nullptr;
+  MemcpyPeerAsync* memcpy_peer_async = nullptr;
   StreamCreate* stream_create = nullptr;
   StreamDestroy* stream_destroy = nullptr;
   StreamSynchronize* stream_synchronize = nullptr;

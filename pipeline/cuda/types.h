@@ -38,7 +38,11 @@ enum class CaptureMode : int {  // CUstreamCaptureMode
   kRelaxed = 2,
 };
 
-enum class DeviceAttribute : int { kMemoryPoolsSupported = 115 };  // CUdevice_attribute
+enum class DeviceAttribute : int {  // CUdevice_attribute
+  kComputeCapabilityMajor = 75,
+  kComputeCapabilityMinor = 76,
+  kMemoryPoolsSupported = 115,
+};
 
 inline constexpr unsigned int kMemHostAllocPortable = 1;  // CU_MEMHOSTALLOC_PORTABLE
 inline constexpr unsigned int kStreamNonBlocking = 1;     // CU_STREAM_NON_BLOCKING
@@ -54,10 +58,14 @@ using DeviceGetCount = Result(int* count);
 using DeviceGet = Result(DeviceHandle* device, int ordinal);
 using DeviceGetName = Result(char* name, int size, DeviceHandle device);
 using DeviceGetAttribute = Result(int* value, DeviceAttribute attribute, DeviceHandle device);
+using DeviceTotalMem = Result(size_t* bytes, DeviceHandle device);
+using DeviceGetPCIBusId = Result(char* address, int size, DeviceHandle device);
+using DeviceCanAccessPeer = Result(int* can, DeviceHandle device, DeviceHandle peer);
 using DevicePrimaryCtxRetain = Result(ContextHandle* context, DeviceHandle device);
 using DevicePrimaryCtxRelease = Result(DeviceHandle device);
 using CtxPushCurrent = Result(ContextHandle context);
 using CtxPopCurrent = Result(ContextHandle* context);
+using CtxEnablePeerAccess = Result(ContextHandle peer, unsigned int flags);
 using ThreadExchangeStreamCaptureMode = Result(CaptureMode* mode);
 using MemAlloc = Result(Address* memory, size_t bytes);
 using MemFree = Result(Address memory);
@@ -66,6 +74,9 @@ using MemFreeAsync = Result(Address memory, StreamHandle stream);
 using MemHostAlloc = Result(void** memory, size_t bytes, unsigned int flags);
 using MemFreeHost = Result(void* memory);
 using MemcpyHtoDAsync = Result(Address to, const void* from, size_t bytes, StreamHandle stream);
+using MemcpyDtoHAsync = Result(void* to, Address from, size_t bytes, StreamHandle stream);
+using MemcpyPeerAsync = Result(Address to, ContextHandle to_context, Address from,
+                               ContextHandle from_context, size_t bytes, StreamHandle stream);
 using StreamCreate = Result(StreamHandle* stream, unsigned int flags);
 using StreamDestroy = Result(StreamHandle stream);
 using StreamSynchronize = Result(StreamHandle stream);

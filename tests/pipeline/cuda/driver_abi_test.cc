@@ -33,10 +33,14 @@ MILLRACE_SAME_CALL(DeviceGetCount);
 MILLRACE_SAME_CALL(DeviceGet);
 MILLRACE_SAME_CALL(DeviceGetName);
 MILLRACE_SAME_CALL(DeviceGetAttribute);
+MILLRACE_SAME_CALL(DeviceTotalMem);
+MILLRACE_SAME_CALL(DeviceGetPCIBusId);
+MILLRACE_SAME_CALL(DeviceCanAccessPeer);
 MILLRACE_SAME_CALL(DevicePrimaryCtxRetain);
 MILLRACE_SAME_CALL(DevicePrimaryCtxRelease);
 MILLRACE_SAME_CALL(CtxPushCurrent);
 MILLRACE_SAME_CALL(CtxPopCurrent);
+MILLRACE_SAME_CALL(CtxEnablePeerAccess);
 MILLRACE_SAME_CALL(ThreadExchangeStreamCaptureMode);
 MILLRACE_SAME_CALL(MemAlloc);
 MILLRACE_SAME_CALL(MemFree);
@@ -45,6 +49,8 @@ MILLRACE_SAME_CALL(MemFreeAsync);
 MILLRACE_SAME_CALL(MemHostAlloc);
 MILLRACE_SAME_CALL(MemFreeHost);
 MILLRACE_SAME_CALL(MemcpyHtoDAsync);
+MILLRACE_SAME_CALL(MemcpyDtoHAsync);
+MILLRACE_SAME_CALL(MemcpyPeerAsync);
 MILLRACE_SAME_CALL(StreamCreate);
 MILLRACE_SAME_CALL(StreamDestroy);
 MILLRACE_SAME_CALL(StreamSynchronize);
@@ -73,6 +79,10 @@ static_assert(Is(Result::kLaunchFailed, CUDA_ERROR_LAUNCH_FAILED));
 static_assert(Is(Result::kStreamCaptureUnsupported, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED));
 static_assert(Is(CaptureMode::kGlobal, CU_STREAM_CAPTURE_MODE_GLOBAL));
 static_assert(Is(CaptureMode::kRelaxed, CU_STREAM_CAPTURE_MODE_RELAXED));
+static_assert(Is(DeviceAttribute::kComputeCapabilityMajor,
+                 CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR));
+static_assert(Is(DeviceAttribute::kComputeCapabilityMinor,
+                 CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR));
 static_assert(Is(DeviceAttribute::kMemoryPoolsSupported,
                  CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED));
 static_assert(kMemHostAllocPortable == CU_MEMHOSTALLOC_PORTABLE);
@@ -92,10 +102,13 @@ TEST(DriverAbi, VersionedNamesAreThoseOfTheHeader) {
   EXPECT_EQ(std::string_view(MILLRACE_NAME_OF(cuMemAlloc)), "cuMemAlloc_v2");
   EXPECT_EQ(std::string_view(MILLRACE_NAME_OF(cuMemFree)), "cuMemFree_v2");
   EXPECT_EQ(std::string_view(MILLRACE_NAME_OF(cuMemcpyHtoDAsync)), "cuMemcpyHtoDAsync_v2");
+  EXPECT_EQ(std::string_view(MILLRACE_NAME_OF(cuMemcpyDtoHAsync)), "cuMemcpyDtoHAsync_v2");
+  EXPECT_EQ(std::string_view(MILLRACE_NAME_OF(cuDeviceTotalMem)), "cuDeviceTotalMem_v2");
   EXPECT_EQ(std::string_view(MILLRACE_NAME_OF(cuStreamDestroy)), "cuStreamDestroy_v2");
   EXPECT_EQ(std::string_view(MILLRACE_NAME_OF(cuEventDestroy)), "cuEventDestroy_v2");
   EXPECT_EQ(std::string_view(MILLRACE_NAME_OF(cuStreamCreate)), "cuStreamCreate");
   EXPECT_EQ(std::string_view(MILLRACE_NAME_OF(cuMemHostAlloc)), "cuMemHostAlloc");
+  EXPECT_EQ(std::string_view(MILLRACE_NAME_OF(cuMemcpyPeerAsync)), "cuMemcpyPeerAsync");
   EXPECT_EQ(std::string_view(MILLRACE_NAME_OF(cuThreadExchangeStreamCaptureMode)),
             "cuThreadExchangeStreamCaptureMode");
 }

@@ -23,6 +23,7 @@ struct FakeCuda {
   decltype(fake_cuda_calls)* calls = nullptr;
   decltype(fake_cuda_fail)* fail = nullptr;
   decltype(fake_cuda_lose)* lose = nullptr;
+  decltype(fake_cuda_hold)* hold = nullptr;
   decltype(fake_cuda_capture)* capture = nullptr;
   decltype(fake_cuda_misuses)* misuses = nullptr;
   decltype(fake_cuda_reset)* reset = nullptr;
@@ -38,6 +39,7 @@ inline const FakeCuda& TheFakeCuda() {
     EXPECT_TRUE(library->Find("fake_cuda_calls", found.calls).ok());
     EXPECT_TRUE(library->Find("fake_cuda_fail", found.fail).ok());
     EXPECT_TRUE(library->Find("fake_cuda_lose", found.lose).ok());
+    EXPECT_TRUE(library->Find("fake_cuda_hold", found.hold).ok());
     EXPECT_TRUE(library->Find("fake_cuda_capture", found.capture).ok());
     EXPECT_TRUE(library->Find("fake_cuda_misuses", found.misuses).ok());
     EXPECT_TRUE(library->Find("fake_cuda_reset", found.reset).ok());

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <condition_variable>
 #include <cstdint>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <iterator>
@@ -36,6 +37,7 @@ struct EventData {
 namespace {
 
 constexpr int kMaxDevices = 2;
+constexpr unsigned kFirstBus = 0x3a;  // of the PCI address of device 0
 constexpr size_t kAlignment = 256;
 constexpr size_t kPage = 4096;
 constexpr int kDefaultVersion = 12040;
@@ -46,6 +48,7 @@ constexpr const char* kForbiddenInCaptures[] = {"cuMemAlloc",          "cuMemFre
                                                 "cuMemHostAlloc",      "cuMemFreeHost",
                                                 "cuStreamSynchronize", "cuEventQuery"};
 constexpr char kFresh = '\xA5';  // what new memory holds
+constexpr size_t kDeviceBytes = size_t{80} << 30;
 
 struct Block {
   size_t bytes = 0;
@@ -68,6 +71,8 @@ struct State {
   int64_t relaxed = 0;       // threads whose mode is relaxed
   int64_t recorded_on = -1;  // the stream of the last cuEventRecord
   std::string held;          // the function whose calls wait; empty: none
+  // The second's memory is open to the first.
+  std::set<std::pair<ContextHandle, ContextHandle>> peers;
   std::condition_variable is_let_go;
 };
 
@@ -217,6 +222,9 @@ bool EndContext(ContextHandle context) {
   EndBlocks(s.host_memory, context);
   EndHandles(s.streams, context);
   EndHandles(s.events, context);
+  std::erase_if(s.peers, [context](const auto& pair) {
+    return pair.first == context || pair.second == context;
+  });
   return num_live() != before;
 }
 
@@ -316,15 +324,44 @@ EXPORTED Result cuDeviceGetName(char* name, int size, DeviceHandle device) {
   return Result::kSuccess;
 }
 
+EXPORTED Result cuDeviceTotalMem_v2(size_t* bytes, DeviceHandle) {
+  const Call call("cuDeviceTotalMem");
+  if (call.fails()) return call.failure();
+  *bytes = kDeviceBytes;
+  return Result::kSuccess;
+}
+
+EXPORTED Result cuDeviceGetPCIBusId(char* address, int size, DeviceHandle device) {
+  const Call call("cuDeviceGetPCIBusId");
+  if (call.fails()) return call.failure();
+  const int length = std::snprintf(address, static_cast<size_t>(size), "0000:%02X:00.0",
+                                   kFirstBus + static_cast<unsigned>(device));
+  return length < size ? Result::kSuccess : call.Misused(Result::kInvalidValue);
+}
+
+EXPORTED Result cuDeviceCanAccessPeer(int* can, DeviceHandle device, DeviceHandle peer) {
+  const Call call("cuDeviceCanAccessPeer");
+  if (call.fails()) return call.failure();
+  *can = device != peer ? NumberFrom("FAKE_CUDA_PEERS", 1) : 0;
+  return Result::kSuccess;
+}
+
 // Device 0 has memory pools, and device 1 has none.
 EXPORTED Result cuDeviceGetAttribute(int* value, DeviceAttribute attribute, DeviceHandle device) {
   const Call call("cuDeviceGetAttribute");
   if (call.fails()) return call.failure();
-  if (attribute != DeviceAttribute::kMemoryPoolsSupported) {
-    return call.Misused(Result::kInvalidValue);
+  switch (attribute) {
+    case DeviceAttribute::kComputeCapabilityMajor:
+      *value = 9;
+      return Result::kSuccess;
+    case DeviceAttribute::kComputeCapabilityMinor:
+      *value = 0;
+      return Result::kSuccess;
+    case DeviceAttribute::kMemoryPoolsSupported:
+      *value = device == 0 ? 1 : 0;
+      return Result::kSuccess;
   }
-  *value = device == 0 ? 1 : 0;
-  return Result::kSuccess;
+  return call.Misused(Result::kInvalidValue);
 }
 
 EXPORTED Result cuDevicePrimaryCtxRetain(ContextHandle* context, DeviceHandle device) {
@@ -363,6 +400,17 @@ EXPORTED Result cuCtxPopCurrent_v2(ContextHandle* context) {
   pushed_contexts.pop_back();
   --state().pushed;
   return call.failure();
+}
+
+EXPORTED Result cuCtxEnablePeerAccess(ContextHandle peer, unsigned int flags) {
+  const Call call("cuCtxEnablePeerAccess");
+  if (call.fails()) return call.failure();
+  const bool may = Current() != nullptr && peer != nullptr && peer->retained > 0 && flags == 0 &&
+                   NumberFrom("FAKE_CUDA_PEERS", 1) != 0;
+  if (!may || !state().peers.emplace(Current(), peer).second) {
+    return call.Misused(Result::kInvalidContext);
+  }
+  return Result::kSuccess;
 }
 
 EXPORTED Result cuCtxGetCurrent(ContextHandle* context) {
@@ -427,6 +475,20 @@ EXPORTED Result cuMemcpyHtoDAsync_v2(Address to, const void* from, size_t bytes,
   if (!IsStream(stream)) return call.Misused(Result::kInvalidHandle);
   if (!IsInside(to, bytes)) return call.Misused(Result::kInvalidValue);
   std::memcpy(AsPointer(to), from, bytes);
+  return Result::kSuccess;
+}
+
+EXPORTED Result cuMemcpyPeerAsync(Address to, ContextHandle to_context, Address from,
+                                  ContextHandle from_context, size_t bytes, StreamHandle stream) {
+  const Call call("cuMemcpyPeerAsync");
+  if (call.fails()) return call.failure();
+  if (Current() == nullptr || to_context == nullptr || from_context == nullptr) {
+    return call.Misused(Result::kInvalidContext);
+  }
+  if (!IsStream(stream)) return call.Misused(Result::kInvalidHandle);
+  if (!IsInside(to, bytes) || !IsInside(from, bytes)) return call.Misused(Result::kInvalidValue);
+  std::memcpy(AsPointer(to), AsPointer(from), bytes);
+  if (NumberFrom("FAKE_CUDA_SPOILS_PEERS", 0) != 0) static_cast<char*>(AsPointer(to))[0] ^= 1;
   return Result::kSuccess;
 }
 

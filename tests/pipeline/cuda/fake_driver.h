@@ -9,7 +9,9 @@
 // program loads the same file to ask these questions; C and Python can. All of it is thread-safe.
 //
 // FAKE_CUDA_DEVICES in the environment is the number of devices (0 to 2), FAKE_CUDA_VERSION the
-// version of CUDA, such as 12040.
+// version of CUDA, such as 12040. With FAKE_CUDA_PEERS=0 no device reaches the memory of another,
+// and with FAKE_CUDA_SPOILS_PEERS=1 each copy from one device to another has a wrong byte. The
+// devices lie at 0000:3a:00.0 and 0000:3b:00.0.
 
 #ifdef __cplusplus
 extern "C" {
