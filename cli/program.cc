@@ -67,6 +67,7 @@ int RunLine(int argc, char** argv, const Jobs& jobs) {
   AddTop(reading);
   AddTune(reading, jobs.explainer);
   AddAudit(reading);
+  AddDoctor(top);
   if (jobs.add != nullptr) jobs.add(top);
   return line.Run(argc, argv);
 }

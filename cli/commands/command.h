@@ -25,6 +25,7 @@ void AddShow(Command parent);
 void AddTop(Command parent);
 void AddTune(Command parent, const JobExplainer& jobs);
 void AddAudit(Command parent);
+void AddDoctor(Command parent);
 void AddBench(Command parent);
 void AddTrain(Command parent);
 void AddModel(Command parent);

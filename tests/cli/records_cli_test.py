@@ -635,7 +635,7 @@ class RecordsTest(unittest.TestCase):
         done = millrace("nonsense")
         self.assertEqual(done.returncode, 2)
         self.assertIn('"nonsense" is no subcommand of millrace; there are: records, explain, run, '
-                      "show, top, tune, audit, bench, train", done.stderr)
+                      "show, top, tune, audit, doctor, bench, train", done.stderr)
         self.assertIn('"inspekt" is no subcommand of records; did you mean "inspect"?',
                       millrace("records", "inspekt", "x").stderr)
 
