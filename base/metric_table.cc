@@ -13,13 +13,15 @@ constexpr Row RowOf(const CounterFamily& family) { return {&family, "counter", f
 constexpr Row RowOf(const HistogramFamily& family) { return {&family, "histogram", false}; }
 constexpr Row RowOf(const GaugeFamily& family) { return {&family, "gauge", family.shows_highest}; }
 
-// In the order of the page.
+// In the order of the page, and of the header.
 constexpr Row kRows[] = {
+    // Batches and their samples.
     RowOf(kBatches),
     RowOf(kRecordsRead),
     RowOf(kRecordsExamined),
     RowOf(kRecordsBad),
     RowOf(kRecordsDamaged),
+    // Reading.
     RowOf(kBytesRead),
     RowOf(kFetchedBytes),
     RowOf(kFetchedRecordBytes),
@@ -28,15 +30,23 @@ constexpr Row kRows[] = {
     RowOf(kReadGroups),
     RowOf(kReadGroupSeconds),
     RowOf(kReadRequests),
+    // Work and waits.
     RowOf(kWorkSeconds),
     RowOf(kConsumerWaits),
     RowOf(kConsumerWaitSeconds),
     RowOf(kWaitCauseSeconds),
+    RowOf(kHandOvers),
+    RowOf(kHandOverSeconds),
     RowOf(kWorkerSeconds),
     RowOf(kStageSeconds),
     RowOf(kWorkerTarget),
     RowOf(kRingTarget),
     RowOf(kMemoryReserved),
+    // The process.
+    RowOf(kStorageReadBytes),
+    RowOf(kCallReadBytes),
+    RowOf(kContextSwitches),
+    // Training.
     RowOf(kTrainSteps),
     RowOf(kTrainSkippedSteps),
     RowOf(kTrainSamples),

@@ -85,6 +85,14 @@ inline constexpr CounterFamily kWaitCauseSeconds{
      .unit = "seconds",
      .help = "time of the calls of Next that had to wait, by what the batch waited for",
      .label = "cause"}};
+inline constexpr CounterFamily kHandOvers{
+    {.name = "millrace_hand_overs_total",
+     .unit = "calls",
+     .help = "calls of Next that found their batch ready and were measured: one in eight"}};
+inline constexpr CounterFamily kHandOverSeconds{
+    {.name = "millrace_hand_over_seconds_total",
+     .unit = "seconds",
+     .help = "time of these calls, from their begin to their return"}};
 inline constexpr CounterFamily kWorkerSeconds{
     {.name = "millrace_worker_seconds_total",
      .unit = "seconds",
@@ -107,6 +115,22 @@ inline constexpr GaugeFamily kMemoryReserved{
      .unit = "bytes",
      .help = "memory counted against the budget: permanent and work"},
     /*shows_highest=*/true};
+
+// The process, where its metrics are exported (--metrics, --metrics-file).
+inline constexpr CounterFamily kStorageReadBytes{
+    {.name = "millrace_storage_read_bytes_total",
+     .unit = "bytes",
+     .help = "bytes that this process made storage deliver; there with an exporter"}};
+inline constexpr CounterFamily kCallReadBytes{
+    {.name = "millrace_call_read_bytes_total",
+     .unit = "bytes",
+     .help = "bytes that calls of this process read of files, from the page cache too; there with "
+             "an exporter"}};
+inline constexpr CounterFamily kContextSwitches{
+    {.name = "millrace_context_switches_total",
+     .unit = "switches",
+     .help = "context switches of this process's threads; there with an exporter",
+     .label = "kind"}};
 
 // Training. The numbers of a line of output are there on the rank that prints it.
 inline constexpr CounterFamily kTrainSteps{{.name = "millrace_train_steps_total",

@@ -47,8 +47,8 @@ MR_API mr_error* mr_loader_diagnose(const mr_loader* loader, const mr_diagnosis_
 //   MR_FAILED_PRECONDITION  in a forked child
 MR_API mr_error* mr_loader_measure_anew(mr_loader* loader);
 
-// The same of a feed. Batches that it has copied ahead count as delivered; waits for copies are not
-// measured.
+// The same of a feed. Batches that it has copied ahead count as delivered. Waits for copies are no
+// part of wait_fraction; the JSON's member `copies` has them.
 MR_API mr_error* mr_feed_diagnose(const mr_feed* feed, const mr_diagnosis_options* options,
                                   void (*visit)(void* user, const mr_diagnosis* diagnosis),
                                   void* user);

@@ -15,6 +15,7 @@
 #include "base/run.h"
 #include "base/shape.h"
 #include "pipeline/pipeline.h"
+#include "pipeline/profile.h"
 
 // Batches in device memory. While the consumer works on a batch, the next ones are copied on a
 // stream of the feed's own. Each batch has an event for which the consumer's stream waits, so that
@@ -130,7 +131,7 @@ struct DeviceFeedOptions {
 // ready, at most `ring`. If the pipeline is ahead of the consumer, a thread could do no more; if it
 // is behind, its workers make the next batch while the one before is copied.
 //
-// Cancel is called by any thread, all else by one thread at a time.
+// Cancel and copies are called by any thread, all else by one thread at a time.
 class DeviceFeed {
  public:
   // Loads the driver: the library that MILLRACE_CUDA_LIBRARY names, else libcuda.so.1.
@@ -186,6 +187,8 @@ class DeviceFeed {
   // The pipeline, which is ahead of the feed. Only the feed calls its Next, Save, Restore and Seek.
   const Pipeline& pipeline() const;
   Pipeline& pipeline();
+  // The copies since the feed was opened or moved. Thread-safe.
+  CopyProfile copies() const;
 
  private:
   const std::unique_ptr<Handoff> handoff_;

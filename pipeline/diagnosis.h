@@ -110,6 +110,13 @@ struct WhatIf {
   bool at_least = false;
 };
 
+// The way of batches from a DeviceFeed to its device.
+struct CopyUse {
+  double bytes_per_second = 0;
+  double issue_us = 0;       // the host's time for issuing the copies of a batch
+  double wait_fraction = 0;  // of the time, in which the feed's Next waits for a copy
+};
+
 struct Diagnosis {
   // The stretch.
   double seconds = 0;
@@ -121,8 +128,11 @@ struct Diagnosis {
 
   // The consumer's waits, as fractions of the time.
   double wait_fraction = 0;
-  WaitTimes wait_ns{};  // by cause; their sum is the time of all waits
-  std::string verdict;  // InputVerdict
+  WaitTimes wait_ns{};                 // by cause; their sum is the time of all waits
+  std::string verdict;                 // InputVerdict
+  double consumer_ms = 0;              // of the consumer for a batch, between its calls
+  std::optional<double> hand_over_us;  // of a call of Next that finds its batch ready
+  std::optional<CopyUse> copies;       // nullopt: no feed copied anything
 
   // The work, by part: ops in their order, then items of the executor, then "not attributed".
   std::vector<WorkPart> parts;
@@ -145,10 +155,16 @@ struct Diagnosis {
   double other_cores = 0;     // that other processes had of these cores
   double stolen_cores = 0;    // that the hypervisor gave to other machines
   double throttled = 0;       // fraction of the time in which a quota held threads back
+  double switches = 0;        // context switches a second of threads that had to wait
+  double preemptions = 0;     // the same of threads whose processor the system gave to others
   int ring = 0;
-  std::optional<double> read_factor;   // bytes read / bytes of records
-  double reads_under_way = 0;          // on average, while there were any
-  double read_ms = 0;                  // of a group of reads, on average
+  std::optional<double> read_factor;  // bytes read / bytes of records
+  double reads_under_way = 0;         // on average, while there were any
+  double reads_in_flight = 0;         // on average over the whole time
+  double read_ms = 0;                 // of a group of reads, on average
+  double read_p50_ms = 0;
+  double read_p99_ms = 0;
+  std::optional<double> cached;        // part of the files' bytes that the page cache had
   bool latency = false;                // true if reads are small and wait for storage to answer
   double held_bytes = 0;               // of batches that the consumer has
   std::optional<FileReads> slow_file;  // a file whose reads take much longer than the others'

@@ -105,6 +105,20 @@ struct MemoryProfile {
   int64_t batch_bytes = 0;     // a batch's slab
 };
 
+// Calls of Next that found their batch ready: one in eight is measured.
+struct HandOverProfile {
+  int64_t calls = 0;  // measured ones
+  int64_t ns = 0;     // time of these, from their begin to their return
+};
+
+// Batches that a DeviceFeed copies to its device (device_feed.h).
+struct CopyProfile {
+  int64_t batches = 0;   // batches whose copies were issued
+  int64_t bytes = 0;     // bytes of their tensors
+  int64_t issue_ns = 0;  // the host's time for issuing these copies
+  int64_t wait_ns = 0;   // time in which Next waited for a copy, to use its host memory again
+};
+
 struct PipelineProfile {
   int64_t now_ns = 0;      // the time of the profile
   int64_t elapsed_ns = 0;  // time since the stream began
@@ -129,6 +143,8 @@ struct PipelineProfile {
   WaitTimes wait_ns{};     // by cause
   int64_t waits = 0;       // calls that had to wait
   TimeHistogram waits_ns;  // the length of each
+  HandOverProfile hand_over;
+  CopyProfile copies;  // of a feed over the pipeline; only a Stretch fills it in
 
   // Batches made ahead.
   int ring = 0;          // the most open batches

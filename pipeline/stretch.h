@@ -12,6 +12,8 @@
 
 namespace millrace::pipeline {
 
+class DeviceFeed;  // device_feed.h
+
 // Returns the options of a diagnosis of a pipeline of this process: its processors, and what the
 // plan tells.
 DiagnosisOptions DiagnosisOptionsOf(const Plan& plan, const Pipeline& pipeline);
@@ -20,8 +22,9 @@ DiagnosisOptions DiagnosisOptionsOf(const Plan& plan, const Pipeline& pipeline);
 // Thread-compatible; the pipeline may be used meanwhile.
 class Stretch {
  public:
-  // `pipeline` and its context outlive it.
-  Stretch(const Pipeline& pipeline, Context& context);
+  // All outlive it. `feed` is one over the pipeline, whose copies are measured too; null: there is
+  // none.
+  Stretch(const Pipeline& pipeline, Context& context, const DeviceFeed* feed = nullptr);
 
   // Begins it anew. REQUIRED behind Pipeline::Restore and Seek, which begin the measurements anew.
   void Begin();
@@ -30,8 +33,11 @@ class Stretch {
   Diagnosis Diagnose(DiagnosisOptions options) const;
 
  private:
+  PipelineProfile Profile() const;
+
   const Pipeline* pipeline_;
   Context* context_;
+  const DeviceFeed* feed_;  // null: there is none
   PipelineProfile profile_;
   HostUse host_;
   int64_t fetched_bytes_ = 0;

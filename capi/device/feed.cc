@@ -68,7 +68,7 @@ mr_error* mr_feed_open(const mr_plan* plan, mr_context* context, const mr_open_o
     MILLRACE_ASSIGN_OR_RETURN(std::unique_ptr<pipeline::DeviceFeed> opened,
                               pipeline::DeviceFeed::Open(plan->plan, shared, taken, of_device));
     capi::Diagnoser diagnoser(plan->plan, taken, std::move(shared), context != nullptr,
-                              opened->pipeline());
+                              opened->pipeline(), opened.get());
     *feed = new mr_feed{std::move(opened), std::move(diagnoser), of_device.device};
     return absl::OkStatus();
   });

@@ -20,13 +20,13 @@ const char* Or(const char* given, const char* otherwise) {
 
 Diagnoser::Diagnoser(const pipeline::Plan& plan, const pipeline::OpenOptions& opened,
                      std::shared_ptr<Context> context, bool is_lent,
-                     const pipeline::Pipeline& stream)
+                     const pipeline::Pipeline& stream, const pipeline::DeviceFeed* feed)
     : context_(std::move(context)),
       is_lent_(is_lent),
       cpu_budget_(opened.cpu_budget),
       plan_threads_(pipeline::PerformanceOf(plan).threads),
       options_(pipeline::DiagnosisOptionsOf(plan, stream)),
-      stretch_(stream, *context_) {}
+      stretch_(stream, *context_, feed) {}
 
 absl::Status Diagnoser::Begin() {
   MILLRACE_RETURN_IF_ERROR(context_->CheckNotForked());

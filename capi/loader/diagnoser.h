@@ -16,9 +16,11 @@ namespace millrace::capi {
 // The measurements of a loader or a feed, for its diagnosis. They begin when it is made.
 class Diagnoser {
  public:
-  // `stream` was opened so, and outlives it. `is_lent` is true if the program gave the context.
+  // `stream` was opened so, and outlives it, as does `feed`, the one over it; null: there is none.
+  // `is_lent` is true if the program gave the context.
   Diagnoser(const pipeline::Plan& plan, const pipeline::OpenOptions& opened,
-            std::shared_ptr<Context> context, bool is_lent, const pipeline::Pipeline& stream);
+            std::shared_ptr<Context> context, bool is_lent, const pipeline::Pipeline& stream,
+            const pipeline::DeviceFeed* feed = nullptr);
 
   // Begins the measurements anew.
   //   FAILED_PRECONDITION  in a forked child

@@ -82,13 +82,31 @@ Json HostJson(const Diagnosis& diagnosis) {
           {"pipeline_cores", diagnosis.pipeline_cores},
           {"other_cores", diagnosis.other_cores},
           {"stolen_cores", diagnosis.stolen_cores},
-          {"throttled", diagnosis.throttled}};
+          {"throttled", diagnosis.throttled},
+          {"voluntary_switches_per_second", diagnosis.switches},
+          {"involuntary_switches_per_second", diagnosis.preemptions}};
+}
+
+Json ConsumerJson(const Diagnosis& diagnosis) {
+  return {{"ms_per_batch", diagnosis.consumer_ms},
+          {"hand_over_us", Number(diagnosis.hand_over_us)}};
+}
+
+Json CopiesJson(const Diagnosis& diagnosis) {
+  if (!diagnosis.copies.has_value()) return nullptr;
+  return {{"bytes_per_second", diagnosis.copies->bytes_per_second},
+          {"issue_us_per_batch", diagnosis.copies->issue_us},
+          {"wait_fraction", diagnosis.copies->wait_fraction}};
 }
 
 Json ReadsJson(const Diagnosis& diagnosis) {
   Json json{{"bytes_per_record_byte", Number(diagnosis.read_factor)},
+            {"page_cache_share", Number(diagnosis.cached)},
             {"under_way", diagnosis.reads_under_way},
+            {"in_flight", diagnosis.reads_in_flight},
             {"mean_ms", diagnosis.read_ms},
+            {"p50_ms", diagnosis.read_p50_ms},
+            {"p99_ms", diagnosis.read_p99_ms},
             {"slow_file", nullptr}};
   if (diagnosis.slow_file.has_value()) json["slow_file"] = diagnosis.slow_file->file;
   return json;
@@ -129,6 +147,8 @@ Json DiagnosisJson(const Diagnosis& diagnosis) {
           {"change", std::move(change)},
           {"host", HostJson(diagnosis)},
           {"reads", ReadsJson(diagnosis)},
+          {"consumer", ConsumerJson(diagnosis)},
+          {"copies", CopiesJson(diagnosis)},
           {"open_batches", diagnosis.ring},
           {"held_bytes", diagnosis.held_bytes}};
 }

@@ -108,6 +108,20 @@ void Members(Archive& archive, T& reads) {
   archive("median_file_ns", reads.median_file_ns);
 }
 
+template <typename Archive, cli::Like<HandOverProfile> T>
+void Members(Archive& archive, T& hand_over) {
+  archive("calls", hand_over.calls);
+  archive("ns", hand_over.ns);
+}
+
+template <typename Archive, cli::Like<CopyProfile> T>
+void Members(Archive& archive, T& copies) {
+  archive("batches", copies.batches);
+  archive("bytes", copies.bytes);
+  archive("issue_ns", copies.issue_ns);
+  archive("wait_ns", copies.wait_ns);
+}
+
 template <typename Archive, cli::Like<MemoryProfile> T>
 void Members(Archive& archive, T& memory) {
   archive("limit_bytes", memory.limit_bytes);
@@ -176,6 +190,8 @@ void Members(Archive& archive, T& profile) {
   archive("wait_ns", waits);
   archive("waits", profile.waits);
   archive("waits_ns", profile.waits_ns);
+  archive("hand_over", profile.hand_over);
+  archive("copies", profile.copies);
   archive("ring", profile.ring);
   archive("ring_goal", profile.ring_goal);
   archive("ready_ns", profile.ready_ns);

@@ -22,6 +22,8 @@ void AddExporterFlags(Command command, bool has_server, ExporterFlags& flags) {
 absl::StatusOr<Exporters> OpenExporters(const ExporterFlags& flags, MetricsServing serve, int rank,
                                         int local_rank, const std::shared_ptr<Metrics>& metrics) {
   Exporters exporters;
+  if (flags.file.empty() && flags.address.empty()) return exporters;
+  exporters.process = std::make_unique<ProcessMetrics>(metrics);
   if (!flags.file.empty()) {
     const auto every = std::chrono::duration<double>(flags.every);
     auto file =

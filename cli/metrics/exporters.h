@@ -8,6 +8,7 @@
 #include "base/metrics.h"
 #include "cli/flags/command_line.h"
 #include "cli/metrics/metrics_file.h"
+#include "cli/metrics/process_metrics.h"
 #include "cli/program.h"
 
 namespace millrace::cli {
@@ -24,6 +25,7 @@ void AddExporterFlags(Command command, bool has_server, ExporterFlags& flags);
 
 // Shows a registry outside of the program, as long as it stands.
 struct Exporters {
+  std::unique_ptr<ProcessMetrics> process;  // behind the others, which look at it at their end
   std::unique_ptr<MetricsFile> file;
   std::shared_ptr<void> server;
 };

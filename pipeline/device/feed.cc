@@ -97,5 +97,6 @@ absl::Status DeviceFeed::Restore(const std::string& token) { return handoff_->Re
 absl::Status DeviceFeed::Seek(uint64_t batch) { return handoff_->Seek(batch); }
 const Pipeline& DeviceFeed::pipeline() const { return handoff_->pipeline(); }
 Pipeline& DeviceFeed::pipeline() { return handoff_->pipeline(); }
+CopyProfile DeviceFeed::copies() const { return handoff_->copies(); }
 
 }  // namespace millrace::pipeline

@@ -43,6 +43,11 @@ class SlabHolder {
   const DeviceSlab slab_;
 };
 
+int64_t NowNs() {
+  const auto now = std::chrono::steady_clock::now().time_since_epoch();
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(now).count();
+}
+
 absl::Status CancelledError() { return absl::CancelledError("the feed was cancelled"); }
 
 absl::Status CopyError(uint64_t index, const absl::Status& status) {
@@ -165,6 +170,7 @@ void Handoff::Restart() {
   failed_index_ = std::numeric_limits<uint64_t>::max();
   result_.reset();
   token_ = pipeline_->Save();
+  copies_.Clear();
 }
 
 absl::StatusOr<std::optional<DeviceBatch>> Handoff::Next() { return *NextBy(std::nullopt); }
@@ -338,13 +344,7 @@ absl::Status Handoff::IssueTo(const Batch& host, DeviceSlab slab) {
   copying_.push_back({entry.copy, host});  // its event has passed until it is recorded
   queue_.push_back(entry);
   Device& device = slabs_->device();
-  absl::Status status;
-  for (size_t i = 0; i < entry.data->tensors.size() && status.ok(); ++i) {
-    const DeviceTensorView& tensor = entry.data->tensors[i];
-    if (tensor.size_bytes() == 0) continue;
-    status = device.Copy(static_cast<std::byte*>(tensor.data), host.tensor(i).data,
-                         tensor.size_bytes(), slabs_->copy_stream());
-  }
+  absl::Status status = IssueCopies(entry, host);
   const absl::Status recorded = device.Record(entry.copy->ready, slabs_->copy_stream());
   if (!recorded.ok()) {
     device.Synchronize(slabs_->copy_stream()).IgnoreError();
@@ -355,8 +355,30 @@ absl::Status Handoff::IssueTo(const Batch& host, DeviceSlab slab) {
   return status;
 }
 
+absl::Status Handoff::IssueCopies(const Entry& entry, const Batch& host) {
+  const int64_t begin_ns = NowNs();
+  int64_t bytes = 0;
+  for (size_t i = 0; i < entry.data->tensors.size(); ++i) {
+    const DeviceTensorView& tensor = entry.data->tensors[i];
+    if (tensor.size_bytes() == 0) continue;
+    MILLRACE_RETURN_IF_ERROR(slabs_->device().Copy(static_cast<std::byte*>(tensor.data),
+                                                   host.tensor(i).data, tensor.size_bytes(),
+                                                   slabs_->copy_stream()));
+    bytes += static_cast<int64_t>(tensor.size_bytes());
+  }
+  copies_.AddIssued(bytes, NowNs() - begin_ns);
+  return absl::OkStatus();
+}
+
 // Waits until a copy is done; false: the time has passed. REQUIRES: a copy is under way.
 absl::StatusOr<bool> Handoff::WaitForCopy(End end) {
+  const int64_t begin_ns = NowNs();
+  absl::StatusOr<bool> waited = AwaitCopy(end);
+  copies_.AddWait(NowNs() - begin_ns);
+  return waited;
+}
+
+absl::StatusOr<bool> Handoff::AwaitCopy(End end) {
   while (true) {
     const absl::StatusOr<bool> done = copying_.front().copy->Done();
     if (!done.ok() || *done) break;

@@ -81,8 +81,38 @@ struct DeviceBatchData {
   std::vector<void*> use_events MILLRACE_GUARDED_BY(mu);
 };
 
-// Behind DeviceFeed, whose comments hold for the methods here. Cancel is called by any thread, all
-// else by one thread at a time.
+// Counts copies. Thread-safe.
+class CopyCounts {
+ public:
+  void AddIssued(int64_t bytes, int64_t ns) {
+    Add(batches_, 1);
+    Add(bytes_, bytes);
+    Add(issue_ns_, ns);
+  }
+  void AddWait(int64_t ns) { Add(wait_ns_, ns); }
+  void Clear() {
+    for (Number* const number : {&batches_, &bytes_, &issue_ns_, &wait_ns_}) {
+      number->store(0, std::memory_order_relaxed);
+    }
+  }
+  CopyProfile profile() const { return {Of(batches_), Of(bytes_), Of(issue_ns_), Of(wait_ns_)}; }
+
+ private:
+  // Of the thread in Next -> any thread, relaxed: counts.
+  using Number = std::atomic<int64_t>;
+  static void Add(Number& number, int64_t more) {
+    number.fetch_add(more, std::memory_order_relaxed);
+  }
+  static int64_t Of(const Number& number) { return number.load(std::memory_order_relaxed); }
+
+  Number batches_{0};
+  Number bytes_{0};
+  Number issue_ns_{0};
+  Number wait_ns_{0};
+};
+
+// Behind DeviceFeed, whose comments hold for the methods here. Cancel and copies are called by any
+// thread, all else by one thread at a time.
 class Handoff {
  public:
   //   INVALID_ARGUMENT  an option
@@ -102,6 +132,7 @@ class Handoff {
   absl::Status Seek(uint64_t batch);
 
   Pipeline& pipeline() const { return *pipeline_; }
+  CopyProfile copies() const { return copies_.profile(); }
 
  private:
   // A batch for the consumer, or the error in its place.
@@ -135,7 +166,9 @@ class Handoff {
   bool Issue();
   absl::StatusOr<Entry> MakeEntry(const Batch& host, DeviceSlab slab);
   absl::Status IssueTo(const Batch& host, DeviceSlab slab);
+  absl::Status IssueCopies(const Entry& entry, const Batch& host);
   absl::StatusOr<bool> WaitForCopy(End end);
+  absl::StatusOr<bool> AwaitCopy(End end);
   absl::Status HeldError() const;
   absl::StatusOr<std::optional<DeviceBatch>> Deliver();
 
@@ -144,6 +177,8 @@ class Handoff {
   const std::unique_ptr<Pipeline> pipeline_;
   const size_t ring_;
   const bool keeps_host_;
+
+  CopyCounts copies_;  // synchronises itself
 
   // Owned by the thread that calls Next.
   std::deque<Entry> queue_;

@@ -19,6 +19,9 @@ constexpr double kNearlyAsLong = 0.5;
 constexpr double kSlowFile = 3;
 constexpr double kSlowFilePart = 0.1;
 constexpr int64_t kEnoughRows = 64;
+// Calls of read bring all bytes if they bring this part of those that were asked for: reads that
+// straddle the ends of the stretch count as a whole.
+constexpr double kAllBytes = 0.9;
 // Reads that carry fewer bytes than this wait for storage to answer rather than for bytes.
 constexpr double kSmallRead = 64 << 10;
 
@@ -56,11 +59,26 @@ void FillSlowFile(const PipelineProfile& profile, Diagnosis& diagnosis) {
   diagnosis.slow_file->max_ns = std::max(file.max_ns, file.ns / file.reads);
 }
 
+// The part of the bytes of files that came from the page cache: what storage did not deliver. It is
+// not known where calls of read are not all that brings bytes: mapped files, inflated ones, URLs.
+std::optional<double> CachedPart(const PipelineProfile& profile, const HostUse& host) {
+  if (!host.device_read_bytes.has_value()) return std::nullopt;
+  const double asked = Positive(host.call_read_bytes.value_or(0));
+  if (asked <= 0 || asked < kAllBytes * Positive(profile.reads.bytes)) return std::nullopt;
+  return std::max(0.0, 1 - Positive(*host.device_read_bytes) / asked);
+}
+
 void FillReads(const PipelineProfile& profile, const HostUse& host, const DiagnosisOptions& options,
                Diagnosis& diagnosis) {
   const ReadProfile& reads = profile.reads;
   diagnosis.reads_under_way = Ratio(Positive(reads.ns), Positive(reads.any_ns));
+  diagnosis.reads_in_flight = Ratio(Positive(reads.ns), Positive(profile.elapsed_ns));
   diagnosis.read_ms = 1e-6 * Ratio(Positive(reads.ns), Positive(reads.groups));
+  if (reads.group_ns.count() > 0) {
+    diagnosis.read_p50_ms = 1e-6 * static_cast<double>(reads.group_ns.Quantile(0.5));
+    diagnosis.read_p99_ms = 1e-6 * static_cast<double>(reads.group_ns.Quantile(0.99));
+  }
+  diagnosis.cached = CachedPart(profile, host);
   diagnosis.latency =
       reads.requests > 0 && Ratio(Positive(reads.bytes), Positive(reads.requests)) < kSmallRead;
   // Of what pass 1 reads only a part is worked on.
@@ -82,6 +100,23 @@ void FillHost(const PipelineProfile& profile, const HostUse& host, const Diagnos
   diagnosis.other_cores = OtherCores(profile, host, options);
   diagnosis.stolen_cores = Ratio(host.stolen_core_seconds.value_or(0), seconds);
   diagnosis.throttled = std::min(1.0, Ratio(host.throttled_seconds.value_or(0), seconds));
+  diagnosis.switches = Ratio(Positive(host.voluntary_switches), seconds);
+  diagnosis.preemptions = Ratio(Positive(host.involuntary_switches), seconds);
+}
+
+void FillConsumer(const PipelineProfile& profile, Diagnosis& diagnosis) {
+  const double seconds = 1e-9 * Positive(profile.elapsed_ns);
+  const double working = 1e-6 * Positive(profile.elapsed_ns - profile.wait_total_ns());
+  diagnosis.consumer_ms = Ratio(working, Positive(profile.batches));
+  const HandOverProfile& calls = profile.hand_over;
+  if (calls.calls > 0) {
+    diagnosis.hand_over_us = 1e-3 * Ratio(Positive(calls.ns), Positive(calls.calls));
+  }
+  const CopyProfile& copies = profile.copies;
+  if (copies.batches <= 0) return;
+  diagnosis.copies = {Ratio(Positive(copies.bytes), seconds),
+                      1e-3 * Ratio(Positive(copies.issue_ns), Positive(copies.batches)),
+                      std::min(1.0, Ratio(1e-9 * Positive(copies.wait_ns), seconds))};
 }
 
 void FillStretch(const PipelineProfile& profile, const DiagnosisOptions& options,
@@ -238,6 +273,7 @@ Diagnosis Diagnose(const PipelineProfile& profile, const HostUse& host,
                    const DiagnosisOptions& options) {
   Diagnosis diagnosis;
   FillStretch(profile, options, diagnosis);
+  FillConsumer(profile, diagnosis);
   FillHost(profile, host, options, diagnosis);
   FillReads(profile, host, options, diagnosis);
   diagnosis.parts = PartsOf(profile);

@@ -207,6 +207,34 @@ void AddOddRow(const Diagnosis& diagnosis, Lines& lines) {
              lines);
 }
 
+// "0.05 ms", "12 ms": three digits.
+std::string Ms(double ms) { return absl::StrFormat("%.3g ms", ms); }
+
+void AddConsumer(const Diagnosis& diagnosis, Lines& lines) {
+  std::string text = absl::StrCat("consumer: ", Ms(diagnosis.consumer_ms), " between its calls");
+  if (diagnosis.hand_over_us.has_value()) {
+    absl::StrAppend(&text, ", ", Us(*diagnosis.hand_over_us), " us to take a batch that is ready");
+  }
+  AddWrapped(text, lines);
+  if (!diagnosis.copies.has_value()) return;
+  const CopyUse& copies = *diagnosis.copies;
+  AddWrapped(absl::StrCat("copies to the device: ", BytesText(copies.bytes_per_second), "/s, ",
+                          Us(copies.issue_us), " us to issue those of a batch, waits ",
+                          Percents(copies.wait_fraction)),
+             lines);
+}
+
+void AddReads(const Diagnosis& diagnosis, Lines& lines) {
+  if (diagnosis.read_ms <= 0) return;
+  std::string text =
+      absl::StrFormat("reads: p50 %s, p99 %s, %.2f in flight", Ms(diagnosis.read_p50_ms),
+                      Ms(diagnosis.read_p99_ms), diagnosis.reads_in_flight);
+  if (diagnosis.cached.has_value()) {
+    absl::StrAppend(&text, "; from the page cache: ", Percents(*diagnosis.cached));
+  }
+  AddWrapped(text, lines);
+}
+
 void AddHost(const Diagnosis& diagnosis, Lines& lines) {
   std::string text = absl::StrFormat("other programs: %.2f cores", diagnosis.other_cores);
   if (diagnosis.stolen_cores >= 0.005) {
@@ -219,6 +247,9 @@ void AddHost(const Diagnosis& diagnosis, Lines& lines) {
     absl::StrAppendFormat(&text, "; bytes read: %.2f x the records'", *diagnosis.read_factor);
   }
   AddWrapped(text, lines);
+  AddWrapped(absl::StrFormat("context switches a second: %s of threads that wait, %s forced",
+                             RateText(diagnosis.switches), RateText(diagnosis.preemptions)),
+             lines);
 }
 
 }  // namespace
@@ -230,6 +261,8 @@ std::vector<std::string> FormatDiagnosis(const std::string& title, const Diagnos
     lines.emplace_back();
     add(diagnosis, lines);
   }
+  AddConsumer(diagnosis, lines);
+  AddReads(diagnosis, lines);
   AddHost(diagnosis, lines);
   AddOddFile(diagnosis, lines);
   AddOddRow(diagnosis, lines);

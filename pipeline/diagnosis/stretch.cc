@@ -5,6 +5,7 @@
 #include "base/host.h"
 #include "base/metric_sum.h"
 #include "base/metric_table.h"
+#include "pipeline/device_feed.h"
 
 namespace millrace::pipeline {
 
@@ -17,21 +18,27 @@ DiagnosisOptions DiagnosisOptionsOf(const Plan& plan, const Pipeline& pipeline) 
   return options;
 }
 
-Stretch::Stretch(const Pipeline& pipeline, Context& context)
-    : pipeline_(&pipeline), context_(&context) {
+Stretch::Stretch(const Pipeline& pipeline, Context& context, const DeviceFeed* feed)
+    : pipeline_(&pipeline), context_(&context), feed_(feed) {
   Begin();
+}
+
+PipelineProfile Stretch::Profile() const {
+  PipelineProfile profile = pipeline_->Profile();
+  if (feed_ != nullptr) profile.copies = feed_->copies();
+  return profile;
 }
 
 void Stretch::Begin() {
   fetched_bytes_ = SumOf(context_->metrics(), metric::kFetchedBytes);
-  profile_ = pipeline_->Profile();
+  profile_ = Profile();
   host_ = ReadHostUse();
 }
 
 Diagnosis Stretch::Diagnose(DiagnosisOptions options) const {
   options.fetched_bytes = SumOf(context_->metrics(), metric::kFetchedBytes) - fetched_bytes_;
-  return pipeline::Diagnose(Between(profile_, pipeline_->Profile()),
-                            UseBetween(host_, ReadHostUse()), options);
+  return pipeline::Diagnose(Between(profile_, Profile()), UseBetween(host_, ReadHostUse()),
+                            options);
 }
 
 }  // namespace millrace::pipeline

@@ -122,6 +122,7 @@ absl::Status Executor::Start(StreamPlace place) {
   result_ = absl::OkStatus();
   state_.ring.Begin(place.batch, std::move(place.token));
   state_.profiler.Begin(Now());
+  hand_over_.Begin();
   damage_ = DamageBudget(&parts_.plan.damage);
   if (left_out.has_value()) state_.growth.Begin(*std::move(left_out));
   if (settler != nullptr) BeginPassOneLocked(std::move(settler));
@@ -153,6 +154,7 @@ PipelineProfile Executor::Profile() const {
     state_.profiler.Fill(Now(), profile);
     files = state_.profiler.reads().files();
   }
+  hand_over_.Fill(profile);
   FillFiles(files, parts_.source->files(), profile.reads);
   for (OpProfile& op : profile.ops) NameRecord(op.slowest);
   return profile;

@@ -19,6 +19,7 @@
 #include "pipeline/executor/choice.h"
 #include "pipeline/executor/counters.h"
 #include "pipeline/executor/fetch_watch.h"
+#include "pipeline/executor/hand_over_clock.h"
 #include "pipeline/executor/parts.h"
 #include "pipeline/executor/planner.h"
 #include "pipeline/executor/run_sizes.h"
@@ -107,7 +108,12 @@ class Executor {
   };
 
   // The consumer.
-  std::optional<absl::StatusOr<std::optional<Batch>>> AwaitNext(std::chrono::nanoseconds limit)
+  std::optional<absl::StatusOr<std::optional<Batch>>> Await(std::chrono::nanoseconds limit)
+      MILLRACE_EXCLUDES(mu_);
+  int64_t BeginCall();
+  void EndCall(int64_t call_ns, const std::optional<absl::StatusOr<std::optional<Batch>>>& outcome);
+  std::optional<absl::StatusOr<std::optional<Batch>>> AwaitNext(std::chrono::nanoseconds limit,
+                                                                int64_t& call_ns)
       MILLRACE_EXCLUDES(mu_);
   bool WaitLocked(std::chrono::nanoseconds limit) MILLRACE_REQUIRES(mu_);
   std::optional<absl::StatusOr<std::optional<Batch>>> TryNextLocked() MILLRACE_REQUIRES(mu_);
@@ -205,6 +211,7 @@ class Executor {
   // in a cache.
   alignas(64) mutable Mutex mu_;
   int tasks_to_call_ MILLRACE_GUARDED_BY(mu_) = 0;  // tasks, of tasks_, that Locked calls
+  HandOverClock hand_over_;                         // of the consumer's thread, but for Fill
   ExecutorState state_ MILLRACE_GUARDED_BY(mu_);
   DamageBudget damage_ MILLRACE_GUARDED_BY(mu_);  // the damage since Start
   CondVar batch_ready_;  // the consumer waits for the front of the ring, or for an end

@@ -22,26 +22,47 @@ constexpr auto kNoLimit = std::chrono::nanoseconds::max();
 // Longer than any wait, and still small enough to be added to a time.
 constexpr std::chrono::nanoseconds kLongestLimit = std::chrono::hours(24 * 365 * 100);
 
+// The begin of a call that is not measured.
+constexpr int64_t kNotMeasured = -1;
+
 }  // namespace
 
-absl::StatusOr<std::optional<Batch>> Executor::Next() {
-  if (absl::Status status = parts_.context->CheckNotForked(); !status.ok()) return status;
-  auto next = AwaitNext(kNoLimit);
-  fetch_watch_.Look();
-  return *std::move(next);
-}
+absl::StatusOr<std::optional<Batch>> Executor::Next() { return *Await(kNoLimit); }
 
 std::optional<absl::StatusOr<std::optional<Batch>>> Executor::NextFor(
     std::chrono::nanoseconds limit) {
-  if (absl::Status status = parts_.context->CheckNotForked(); !status.ok()) return status;
-  auto next = AwaitNext(std::min(limit, kLongestLimit));
-  fetch_watch_.Look();
-  return next;
+  return Await(std::min(limit, kLongestLimit));
 }
 
 // The outcome of Next, or nullopt once it has waited for `limit`.
-std::optional<absl::StatusOr<std::optional<Batch>>> Executor::AwaitNext(
+std::optional<absl::StatusOr<std::optional<Batch>>> Executor::Await(
     std::chrono::nanoseconds limit) {
+  using Outcome = absl::StatusOr<std::optional<Batch>>;
+  if (absl::Status status = parts_.context->CheckNotForked(); !status.ok()) return Outcome(status);
+  int64_t call_ns = BeginCall();
+  auto next = AwaitNext(limit, call_ns);
+  fetch_watch_.Look();
+  EndCall(call_ns, next);
+  return next;
+}
+
+int64_t Executor::BeginCall() {
+  if constexpr (!kProfiles) return kNotMeasured;
+  return hand_over_.Samples() ? Now() : kNotMeasured;
+}
+
+// Nothing near the mutex is read: a worker has it by now.
+void Executor::EndCall(int64_t call_ns,
+                       const std::optional<absl::StatusOr<std::optional<Batch>>>& outcome) {
+  if (call_ns == kNotMeasured) return;
+  const bool has_batch = outcome.has_value() && outcome->ok() && (*outcome)->has_value();
+  if (has_batch) hand_over_.Add(Now() - call_ns);
+}
+
+// The same without the checks around it. `call_ns`: the time at which the call began; not measured
+// any more if it waits.
+std::optional<absl::StatusOr<std::optional<Batch>>> Executor::AwaitNext(
+    std::chrono::nanoseconds limit, int64_t& call_ns) {
   Locked lock(*this);
   bool in_time = limit.count() > 0;
   while (true) {
@@ -51,6 +72,7 @@ std::optional<absl::StatusOr<std::optional<Batch>>> Executor::AwaitNext(
       EndWaitLocked();
       return outcome;
     }
+    call_ns = kNotMeasured;
     in_time = WaitLocked(limit);
   }
 }
@@ -84,12 +106,14 @@ void Executor::EndWaitLocked() {
 
 std::optional<absl::StatusOr<std::optional<Batch>>> Executor::TryNext() {
   if (absl::Status status = parts_.context->CheckNotForked(); !status.ok()) return status;
+  const int64_t call_ns = BeginCall();
   std::optional<absl::StatusOr<std::optional<Batch>>> next;
   {
     Locked lock(*this);
     next = TryNextLocked();
   }
   if (next.has_value()) fetch_watch_.Look();
+  EndCall(call_ns, next);
   return next;
 }
 

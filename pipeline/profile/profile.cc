@@ -32,6 +32,13 @@ void Subtract(const ReadProfile& earlier, ReadProfile& reads) {
   reads.group_ns.Subtract(earlier.group_ns);
 }
 
+void Subtract(const CopyProfile& earlier, CopyProfile& copies) {
+  copies.batches -= earlier.batches;
+  copies.bytes -= earlier.bytes;
+  copies.issue_ns -= earlier.issue_ns;
+  copies.wait_ns -= earlier.wait_ns;
+}
+
 }  // namespace
 
 std::string_view WaitCauseName(WaitCause cause) { return kCauses[static_cast<size_t>(cause)]; }
@@ -76,6 +83,9 @@ PipelineProfile Between(const PipelineProfile& earlier, const PipelineProfile& l
   }
   between.waits -= earlier.waits;
   between.waits_ns.Subtract(earlier.waits_ns);
+  between.hand_over.calls -= earlier.hand_over.calls;
+  between.hand_over.ns -= earlier.hand_over.ns;
+  Subtract(earlier.copies, between.copies);
   between.ready_ns -= earlier.ready_ns;
   Subtract(earlier.reads, between.reads);
   return between;

@@ -39,6 +39,8 @@ void ProfileMetrics::Update(const PipelineProfile& now) {
     Raise(now.ops[i].busy_ns, counted_.ops[i].busy_ns, metrics_, metric::kStageSeconds,
           now.ops[i].stage);
   }
+  Raise(now.hand_over.calls, counted_.hand_over.calls, metrics_, metric::kHandOvers);
+  Raise(now.hand_over.ns, counted_.hand_over.ns, metrics_, metric::kHandOverSeconds);
   Raise(now.reads.groups, counted_.reads.groups, metrics_, metric::kReadGroups);
   Raise(now.reads.ns, counted_.reads.ns, metrics_, metric::kReadGroupSeconds);
   Raise(now.reads.requests, counted_.reads.requests, metrics_, metric::kReadRequests);

@@ -438,6 +438,7 @@ static void a_feed_is_diagnosed_as_its_loader_is(void) {
   for (int i = 0; i < 3; ++i) mr_device_batch_release(next_of(feed));
   EXPECT_OK(mr_feed_diagnose(feed, NULL, take_json, &json));
   EXPECT(strstr(json.bytes, "\"samples\":20.0,") != NULL);
+  EXPECT(strstr(json.bytes, "\"copies\":{\"bytes_per_second\":") != NULL);
   EXPECT_OK(mr_feed_seek(feed, 2));
   mr_device_batch_release(next_of(feed));
   EXPECT_OK(mr_feed_diagnose(feed, NULL, take_json, &json));

@@ -92,6 +92,18 @@ class DiagnosisTest(unittest.TestCase):
         self.assertGreater(diagnosis["samples"], 0)
         self.assertGreaterEqual(diagnosis["host"]["usable_cores"], 1)
 
+    def test_json_has_the_facts_of_storage_the_consumer_and_switches(self):
+        diagnosis = json.loads(self.analyze("--json", "--pace", 80))
+        reads = diagnosis["reads"]
+        self.assertLessEqual(reads["p50_ms"], reads["p99_ms"])
+        self.assertLessEqual(reads["in_flight"], 1.001 * reads["under_way"])  # while there were any
+        if reads["page_cache_share"] is not None:
+            self.assertLessEqual(reads["page_cache_share"], 1)
+        self.assertGreater(diagnosis["consumer"]["ms_per_batch"], 0)
+        self.assertIsNone(diagnosis["copies"])
+        for kind in ("voluntary", "involuntary"):
+            self.assertIn(f"{kind}_switches_per_second", diagnosis["host"])
+
     def test_threads_are_those_of_the_flag_and_none_are_withdrawn(self):
         diagnosis = json.loads(self.analyze("--json", "--threads", 3))
         self.assertEqual(diagnosis["host"]["threads"], 3)
@@ -110,7 +122,7 @@ class DiagnosisTest(unittest.TestCase):
         text = "\n".join(lines)
         for part in ("train.pbtxt  plan ", "stage (CPU time per sample)", "source", "sum",
                      "the consumer waited", "resource", "what if", "usable cores",
-                     " input-bound (waits "):
+                     "consumer: ", "context switches a second: ", " input-bound (waits "):
             self.assertIn(part, text)
 
     def test_a_stream_that_ends_early_is_measured_as_far_as_it_goes(self):

@@ -133,6 +133,9 @@ class MetricsTest(unittest.TestCase):
             self.assertLess(samples["millrace_work_seconds_total", None], 3600)
             self.assertGreater(samples["millrace_worker_seconds_total", 'kind="process"'], 0)
             self.assertGreater(samples["millrace_stage_seconds_total", 'stage="source"'], 0)
+            switches = "millrace_context_switches_total"
+            self.assertGreater(samples[switches, 'kind="voluntary"'], 0)
+            self.assertGreater(samples["millrace_call_read_bytes_total", None], 0)
             waits = "millrace_consumer_wait_seconds"
             self.assertEqual(types[waits], "histogram")
             buckets = [(float(labels[4:-1]), value) for (name, labels), value in samples.items()

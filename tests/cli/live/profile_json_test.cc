@@ -59,6 +59,8 @@ PipelineProfile Profile() {
   profile.reads.files = 46;
   profile.reads.median_file_ns = 47;
   profile.memory = {48, 49, 50, 51, 52, 53};
+  profile.hand_over = {54, 55};
+  profile.copies = {56, 57, 58, 59};
   return profile;
 }
 
@@ -73,6 +75,8 @@ TEST(ProfileJson, MembersHaveTheNamesOfTheProfileAndItsNumbers) {
   EXPECT_EQ(json["ops"][0]["row_ns"]["bins"].size(), 2u);
   EXPECT_EQ(json["reads"]["slowest"][0]["file"], "b.tfrecord");
   EXPECT_EQ(json["memory"]["batch_bytes"], 53);
+  EXPECT_EQ(json["hand_over"]["ns"], 55);
+  EXPECT_EQ(json["copies"]["wait_ns"], 59);
 }
 
 TEST(ProfileJson, AProfileReadBackIsTheSame) {

@@ -479,13 +479,20 @@ void ExpectSane(const Diagnosis& diagnosis) {
        {diagnosis.seconds, diagnosis.samples, diagnosis.rate, diagnosis.wait_fraction,
         diagnosis.measured_us, diagnosis.process_us, diagnosis.pipeline_cores,
         diagnosis.other_cores, diagnosis.stolen_cores, diagnosis.throttled,
-        diagnosis.reads_under_way, diagnosis.read_ms, diagnosis.held_bytes}) {
+        diagnosis.reads_under_way, diagnosis.reads_in_flight, diagnosis.read_ms,
+        diagnosis.read_p50_ms, diagnosis.read_p99_ms, diagnosis.held_bytes, diagnosis.consumer_ms,
+        diagnosis.switches, diagnosis.preemptions}) {
     ExpectSane(number);
   }
   EXPECT_LE(diagnosis.wait_fraction, 1);
-  for (const auto& number :
-       {diagnosis.pace, diagnosis.utilisation, diagnosis.ceiling, diagnosis.read_factor}) {
+  for (const auto& number : {diagnosis.pace, diagnosis.utilisation, diagnosis.ceiling,
+                             diagnosis.read_factor, diagnosis.cached, diagnosis.hand_over_us}) {
     ExpectSane(number);
+  }
+  if (diagnosis.copies.has_value()) {
+    ExpectSane(diagnosis.copies->bytes_per_second);
+    ExpectSane(diagnosis.copies->issue_us);
+    ExpectSane(diagnosis.copies->wait_fraction);
   }
   for (const WorkPart& part : diagnosis.parts) {
     ExpectSane(part.us);
@@ -565,7 +572,13 @@ PipelineProfile DrawProfile(Draw& draw) {
                           &drawn.memory.highest_bytes,
                           &drawn.memory.standing_bytes,
                           &drawn.memory.held_bytes,
-                          &drawn.memory.batch_bytes}) {
+                          &drawn.memory.batch_bytes,
+                          &drawn.hand_over.calls,
+                          &drawn.hand_over.ns,
+                          &drawn.copies.batches,
+                          &drawn.copies.bytes,
+                          &drawn.copies.issue_ns,
+                          &drawn.copies.wait_ns}) {
     *number = draw();
   }
   for (int64_t& ns : drawn.wait_ns) ns = draw() / 16;
@@ -595,6 +608,9 @@ HostUse DrawHost(Draw& draw) {
   if (draw() % 2 == 0) drawn.stolen_core_seconds = draw.Number();
   if (draw() % 2 == 0) drawn.throttled_seconds = draw.Number();
   if (draw() % 2 == 0) drawn.device_read_bytes = draw();
+  if (draw() % 2 == 0) drawn.call_read_bytes = draw();
+  drawn.voluntary_switches = draw();
+  drawn.involuntary_switches = draw();
   return drawn;
 }
 

@@ -106,6 +106,28 @@ TEST(ExecutorProfileTest, AStreamThatMovesCountsAnew) {
   EXPECT_EQ(pipeline->Profile().rows, 20);
 }
 
+TEST(ExecutorProfileTest, ABatchThatIsReadyIsHandedOver) {
+  OpenOptions options;
+  options.prefetch_batches = 1;
+  const auto pipeline = OpenFake(MakePlan(8), MakeFakeData(40), FakeContext(1), options);
+  while (pipeline->Profile().ready_ns == 0) std::this_thread::yield();
+  ASSERT_TRUE(pipeline->Next()->has_value());  // the first call is measured
+  EXPECT_EQ(pipeline->Profile().hand_over.calls, 1);
+  EXPECT_GT(pipeline->Profile().hand_over.ns, 0);
+  ASSERT_TRUE(pipeline->Seek(0).ok());
+  EXPECT_EQ(pipeline->Profile().hand_over.calls, 0);
+}
+
+TEST(ExecutorProfileTest, ACallThatWaitsIsNoHandOver) {
+  Gate gate;
+  const auto pipeline = OpenFake(MakePlan(8), MakeFakeData(8), GatedContext(2, gate));
+  std::thread consumer([&] { EXPECT_TRUE(pipeline->Next()->has_value()); });
+  while (pipeline->Profile().wait_total_ns() == 0) std::this_thread::yield();
+  gate.Open();
+  consumer.join();
+  EXPECT_EQ(pipeline->Profile().hand_over.calls, 0);
+}
+
 TEST(ExecutorProfileTest, TheSlowestRowsHaveTheirPlace) {
   const FakeData data = MakeFakeData(100);
   const auto pipeline = OpenFake(MakePlan(8), data, FakeContext(2));

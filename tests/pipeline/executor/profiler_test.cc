@@ -182,6 +182,8 @@ TEST(ProfileTest, TheDifferenceIsOfTheTimeBetween) {
   earlier.ops[1].sampled_ns = 50;
   earlier.ops[1].row_ns.Add(5);
   earlier.reads.bytes = 1000;
+  earlier.hand_over = {2, 30};
+  earlier.copies = {1, 20, 3, 40};
   PipelineProfile later = earlier;
   later.now_ns = 160;
   later.elapsed_ns = 110;
@@ -194,6 +196,8 @@ TEST(ProfileTest, TheDifferenceIsOfTheTimeBetween) {
   later.ops[1].row_ns.Add(80);
   later.reads.bytes = 1500;
   later.memory.held_bytes = 12;
+  later.hand_over = {5, 90};
+  later.copies = {3, 50, 7, 90};
   const PipelineProfile between = Between(earlier, later);
   EXPECT_EQ(between.now_ns, 160);
   EXPECT_EQ(between.elapsed_ns, 60);
@@ -205,6 +209,12 @@ TEST(ProfileTest, TheDifferenceIsOfTheTimeBetween) {
   EXPECT_EQ(between.ops[1].row_ns.count(), 1u);
   EXPECT_EQ(between.reads.bytes, 500);
   EXPECT_EQ(between.memory.held_bytes, 12);
+  EXPECT_EQ(between.hand_over.calls, 3);
+  EXPECT_EQ(between.hand_over.ns, 60);
+  EXPECT_EQ(between.copies.batches, 2);
+  EXPECT_EQ(between.copies.bytes, 30);
+  EXPECT_EQ(between.copies.issue_ns, 4);
+  EXPECT_EQ(between.copies.wait_ns, 50);
 }
 
 TEST(ProfileTest, TheDifferenceToAStreamThatWasMovedIsThatOfTheNewOne) {

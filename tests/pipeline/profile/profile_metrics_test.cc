@@ -20,6 +20,7 @@ PipelineProfile ProfileOf(int64_t decode_ns, int64_t groups) {
   profile.ops[1].stage = "decode_image";
   profile.ops[1].busy_ns = decode_ns;
   profile.reads.groups = groups;
+  profile.hand_over = {groups, 10 * groups};
   return profile;
 }
 
@@ -32,6 +33,8 @@ TEST(ProfileMetricsTest, CountersRiseByTheDifferences) {
   EXPECT_THAT(metrics.CountersOf(metric::kWorkerSeconds), ElementsAre(Pair("process", 300)));
   EXPECT_THAT(metrics.CountersOf(metric::kStageSeconds), ElementsAre(Pair("decode_image", 150)));
   EXPECT_THAT(metrics.CountersOf(metric::kReadGroups), ElementsAre(Pair("", 2)));
+  EXPECT_THAT(metrics.CountersOf(metric::kHandOvers), ElementsAre(Pair("", 2)));
+  EXPECT_THAT(metrics.CountersOf(metric::kHandOverSeconds), ElementsAre(Pair("", 20)));
 }
 
 TEST(ProfileMetricsTest, ANumberThatFallsCountsAgainOnceItIsHigherThanEver) {
