@@ -6,6 +6,7 @@
 
 #include "pipeline/diagnosis.h"
 #include "pipeline/profile.h"
+#include "pipeline/trace.h"
 #include "trainer/report.h"
 
 namespace millrace::trainer {
@@ -41,6 +42,10 @@ class RankView {
   // The measurements of the training pipeline.
   virtual pipeline::PipelineProfile profile() const = 0;
   virtual PipelineCounts counts() const = 0;
+  // The same as those of Pipeline, of the training pipeline; nothing behind the rank's end. Not for
+  // a training with a trace of its own (TrainOptions::trace_file).
+  virtual void StartTrace() const = 0;
+  virtual pipeline::PipelineTrace TakeTrace() const = 0;
 };
 
 }  // namespace millrace::trainer

@@ -46,7 +46,7 @@ void LiveTrain::Add(std::shared_ptr<const trainer::RankView> rank) {
 
 void LiveTrain::Begin(bool on_screen, bool is_first) {
   server_ = Serve(
-      job_, [this] { return Look(); }, /*warns=*/is_first);
+      job_, [this] { return Look(); }, MakeTracer(), /*warns=*/is_first);
   if (!on_screen || !is_first) return;
   display_.SetTop(&top_.emplace([this] { return Look(); }));
 }
@@ -55,6 +55,23 @@ void LiveTrain::End() {
   display_.SetTop(nullptr);
   top_.reset();
   server_.reset();
+}
+
+Tracer LiveTrain::MakeTracer() const {
+  if (writes_trace_) return {};
+  return {[this] { StartTraces(); }, [this] { return TakeTraces(); }};
+}
+
+void LiveTrain::StartTraces() const {
+  const MutexLock lock(mu_);
+  for (const auto& rank : ranks_) rank->StartTrace();
+}
+
+std::string LiveTrain::TakeTraces() const {
+  ChromeEvents events;
+  const MutexLock lock(mu_);
+  for (const auto& rank : ranks_) AddRankTrace(rank->rank(), rank->TakeTrace(), events);
+  return TraceText(events);
 }
 
 Snapshot LiveTrain::Look() const {

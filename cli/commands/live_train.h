@@ -22,8 +22,9 @@ namespace millrace::cli {
 // standard error with --top. Thread-safe.
 class LiveTrain {
  public:
-  // `display` outlives it.
-  LiveTrain(std::string job, Display& display) : job_(std::move(job)), display_(display) {}
+  // `display` outlives it. `writes_trace` is true if the training has a trace of its own.
+  LiveTrain(std::string job, bool writes_trace, Display& display)
+      : job_(std::move(job)), writes_trace_(writes_trace), display_(display) {}
   ~LiveTrain() { End(); }
   LiveTrain(const LiveTrain&) = delete;
   LiveTrain& operator=(const LiveTrain&) = delete;
@@ -38,8 +39,12 @@ class LiveTrain {
 
  private:
   Snapshot Look() const;
+  Tracer MakeTracer() const;
+  void StartTraces() const;
+  std::string TakeTraces() const;
 
   const std::string job_;
+  const bool writes_trace_;
   const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
   Display& display_;
   mutable Mutex mu_;

@@ -193,7 +193,7 @@ int TrainJob(const Flags& flags) {
   options.index_progress = [&display](int64_t done, int64_t total) { display.Index(done, total); };
   options.warn = Display::Warning;
   options.report = [&display](const absl::Status& status) { display.Failure(status); };
-  LiveTrain live(flags.job, display);
+  LiveTrain live(flags.job, /*writes_trace=*/!flags.trace.file.empty(), display);
   options.observe = [&live](std::shared_ptr<const trainer::RankView> rank) {
     live.Add(std::move(rank));
   };

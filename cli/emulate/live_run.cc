@@ -12,10 +12,21 @@ namespace millrace::cli {
 LiveRun::LiveRun(const RunFlags& flags, const RunStream& stream)
     : flags_(flags), stream_(stream), options_(DiagnosisOptionsOf(flags, stream)) {
   server_ = Serve(
-      flags.file, [this] { return Look(); }, /*warns=*/flags.rank == 0);
+      flags.file, [this] { return Look(); }, MakeTracer(), /*warns=*/flags.rank == 0);
   if (!flags.top) return;
   ClearOnSignals();
   top_.emplace([this] { return Look(); });
+}
+
+// Of a run that writes a trace itself there is none.
+Tracer LiveRun::MakeTracer() const {
+  if (!flags_.trace.file.empty()) return {};
+  return {[this] { stream_.pipeline->StartTrace(); },
+          [this] {
+            ChromeEvents events;
+            AddRankTrace(flags_.rank, stream_.pipeline->TakeTrace(), events);
+            return TraceText(events);
+          }};
 }
 
 Snapshot LiveRun::Look() const {

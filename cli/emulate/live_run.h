@@ -25,6 +25,7 @@ class LiveRun {
 
  private:
   Snapshot Look() const;
+  Tracer MakeTracer() const;
 
   const RunFlags& flags_;
   const RunStream& stream_;

@@ -3,10 +3,9 @@
 #include <span>
 #include <string>
 
-#include "absl/strings/str_cat.h"
 #include "base/chrome_trace.h"
 #include "base/status.h"
-#include "pipeline/trace.h"
+#include "cli/live/tracer.h"
 
 namespace millrace::cli {
 
@@ -28,8 +27,7 @@ absl::Status RunTrace::Look() {
 absl::Status RunTrace::Finish() {
   if (flags_.file.empty()) return absl::OkStatus();
   ChromeEvents events;
-  events.NameProcess(rank_, absl::StrCat("rank ", rank_));
-  pipeline::AddTrace(pipeline_->TakeTrace(), rank_, /*offset_ns=*/0, events);
+  AddRankTrace(rank_, pipeline_->TakeTrace(), events);
   const absl::Status written = WriteChromeTrace(flags_.file, {&events.text(), 1});
   flags_.file.clear();
   return Annotate(written, "--trace");

@@ -13,18 +13,19 @@ namespace millrace::cli {
 namespace {
 
 absl::StatusOr<std::unique_ptr<LiveServer>> Start(const std::string& file,
-                                                  std::function<Snapshot()> source) {
+                                                  std::function<Snapshot()> source, Tracer tracer) {
   MILLRACE_ASSIGN_OR_RETURN(const std::string folder, LiveFolder());
   RemoveStale(folder);  // where nobody calls `top`, they would become many
-  return LiveServer::Start(folder, NameOfFile(file),
-                           [source = std::move(source)] { return ToJson(source()); });
+  return LiveServer::Start(
+      folder, NameOfFile(file), [source = std::move(source)] { return ToJson(source()); },
+      std::move(tracer));
 }
 
 }  // namespace
 
 std::unique_ptr<LiveServer> Serve(const std::string& file, std::function<Snapshot()> source,
-                                  bool warns) {
-  auto server = Start(file, std::move(source));
+                                  Tracer tracer, bool warns) {
+  auto server = Start(file, std::move(source), std::move(tracer));
   if (server.ok()) return *std::move(server);
   if (warns && !absl::IsNotFound(server.status())) {
     Warn(absl::StrCat("`millrace top` cannot show this program: ", server.status().message()));

@@ -41,6 +41,16 @@ PipelineCounts RunningRank::counts() const {
   return context_ != nullptr ? CountsOf(context_->metrics()) : counts_;
 }
 
+void RunningRank::StartTrace() const {
+  const MutexLock lock(mu_);
+  if (pipeline_ != nullptr) pipeline_->StartTrace();
+}
+
+pipeline::PipelineTrace RunningRank::TakeTrace() const {
+  const MutexLock lock(mu_);
+  return pipeline_ != nullptr ? pipeline_->TakeTrace() : pipeline::PipelineTrace();
+}
+
 void RunningRank::Close() {
   const MutexLock lock(mu_);
   profile_ = pipeline_->Profile();

@@ -26,6 +26,8 @@ class RunningRank final : public RankView {
   const pipeline::DiagnosisOptions& diagnosis_options() const override { return options_; }
   pipeline::PipelineProfile profile() const override;
   PipelineCounts counts() const override;
+  void StartTrace() const override;
+  pipeline::PipelineTrace TakeTrace() const override;
 
   void SetFigures(const RankFigures& figures);
   // Keeps the last state, and lets the pipeline and the context go.
@@ -40,7 +42,7 @@ class RunningRank final : public RankView {
   RankFigures figures_ MILLRACE_GUARDED_BY(figures_mu_);
 
   mutable Mutex mu_;
-  const pipeline::Pipeline* pipeline_ MILLRACE_GUARDED_BY(mu_);  // null: closed
+  pipeline::Pipeline* pipeline_ MILLRACE_GUARDED_BY(mu_);  // null: closed
   std::shared_ptr<Context> context_ MILLRACE_GUARDED_BY(mu_);
   // The last state, of a closed rank.
   pipeline::PipelineProfile profile_ MILLRACE_GUARDED_BY(mu_);

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -15,11 +16,14 @@
 #include <memory>
 #include <new>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/unique_fd.h"
 #include "cli/live/folder.h"
 #include "cli/live/live_client.h"
+#include "cli/live/slow_answer.h"
+#include "cli/live/tracer.h"
 
 namespace millrace::cli {
 namespace {
@@ -35,8 +39,8 @@ class LiveTest : public testing::Test {
   }
   ~LiveTest() override { std::filesystem::remove_all(folder_); }
 
-  std::unique_ptr<LiveServer> Start(LiveServer::Source source) {
-    auto server = LiveServer::Start(folder_, "job", std::move(source));
+  std::unique_ptr<LiveServer> Start(LiveServer::Source source, Tracer tracer = {}) {
+    auto server = LiveServer::Start(folder_, "job", std::move(source), std::move(tracer));
     EXPECT_TRUE(server.ok()) << server.status();
     return server.ok() ? *std::move(server) : nullptr;
   }
@@ -69,6 +73,77 @@ TEST_F(LiveTest, AClientIsDroppedWhoseTextCannotBeMade) {
   });
   EXPECT_EQ(AskText(path()).value_or(""), "");
   EXPECT_EQ(*AskText(path()), "text");
+}
+
+TEST_F(LiveTest, AClientThatSaysNothingGetsTheFigures) {
+  const auto server = Start([] { return "figures"; });
+  const UniqueFd client = Connect();
+  char text[16] = {};
+  EXPECT_EQ(recv(client.get(), text, sizeof(text), 0), 7);
+  EXPECT_STREQ(text, "figures");
+}
+
+TEST_F(LiveTest, ALineWithoutItsEndIsTakenWhenTheClientClosesItsSide) {
+  const auto server = Start([] { return "figures"; });
+  const UniqueFd client = Connect();
+  EXPECT_EQ(send(client.get(), "trace 60", 8, 0), 8);
+  shutdown(client.get(), SHUT_WR);
+  char text[64] = {};
+  EXPECT_GT(recv(client.get(), text, sizeof(text) - 1, 0), 0);
+  EXPECT_EQ(std::string(text), "error: the program writes a trace itself (--trace)");
+}
+
+// The whole answer to a line.
+std::string AnswerTo(const std::string& path, std::string_view line) {
+  auto answer = SlowAnswer::Ask(path, line);
+  EXPECT_TRUE(answer.ok()) << answer.status();
+  while (answer.ok()) {
+    const auto is_whole = answer->Take();
+    EXPECT_TRUE(is_whole.ok()) << is_whole.status();
+    if (!is_whole.ok() || *is_whole) return answer->text();
+    pollfd watched{answer->fd(), POLLIN, 0};
+    poll(&watched, 1, -1);
+  }
+  return "";
+}
+
+TEST_F(LiveTest, ATraceIsAnsweredWhenItsTimeIsOver) {
+  std::atomic<int> begun = 0;
+  std::atomic<int> ended = 0;
+  const auto server = Start([] { return "figures"; }, {[&] { ++begun; },
+                                                       [&] {
+                                                         ++ended;
+                                                         return "trace";
+                                                       }});
+  EXPECT_EQ(*AskText(path()), "figures");
+  EXPECT_EQ(begun, 0);
+  for (int i = 1; i <= 2; ++i) {
+    EXPECT_EQ(AnswerTo(path(), TraceRequest(0.01)), "trace");
+    EXPECT_EQ(begun, i);
+    EXPECT_EQ(ended, i);
+  }
+}
+
+TEST_F(LiveTest, MeanwhileFiguresAreAnsweredAndOtherTracesRefused) {
+  std::atomic<bool> ended = false;
+  const auto server = Start([] { return "figures"; }, {[] {},
+                                                       [&] {
+                                                         ended = true;
+                                                         return "trace";
+                                                       }});
+  const auto first = SlowAnswer::Ask(path(), TraceRequest(60));
+  ASSERT_TRUE(first.ok()) << first.status();
+  EXPECT_EQ(AnswerTo(path(), TraceRequest(60)), "error: another trace is under way");
+  std::vector<UniqueFd> idle(20);
+  for (UniqueFd& client : idle) client = Connect();
+  EXPECT_EQ(*AskText(path(), std::chrono::minutes(1)), "figures");
+  EXPECT_FALSE(ended);
+}  // nor does the end of the server wait for the trace
+
+TEST_F(LiveTest, WithoutMemoryForItATraceIsRefused) {
+  const auto server =
+      Start([] { return "figures"; }, {[] { throw std::bad_alloc(); }, [] { return "trace"; }});
+  EXPECT_EQ(AnswerTo(path(), TraceRequest(0.01)), "error: the program has no memory for a trace");
 }
 
 TEST_F(LiveTest, MakesNothingBeforeSomebodyAsks) {

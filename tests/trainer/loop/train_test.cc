@@ -450,6 +450,23 @@ TEST_F(TrainTest, RanksCanBeLookedAtWhileTheyTrainAndAfterwards) {
   }
 }
 
+TEST_F(TrainTest, RanksCanBeTracedWhileTheyTrainAndNotAfterwards) {
+  Views views(1);
+  size_t events = 0;
+  adjust_ = [&](TrainOptions& options, const collectives::Communicator&) {
+    options.observe = [&views](std::shared_ptr<const RankView> view) {
+      view->StartTrace();
+      views.Add(std::move(view));
+    };
+    options.progress = [&](uint64_t, uint64_t) { events += views[0].TakeTrace().events.size(); };
+  };
+  WriteJob("checkpoints");
+  ASSERT_TRUE(Run(1).ok());
+  EXPECT_GT(events, 0u);
+  views[0].StartTrace();
+  EXPECT_TRUE(views[0].TakeTrace().events.empty());
+}
+
 TEST_F(TrainTest, EvaluationsShowProgressOnRankZero) {
   std::vector<std::pair<int64_t, int64_t>> told;
   adjust_ = [&told](TrainOptions& options, const collectives::Communicator& communicator) {
