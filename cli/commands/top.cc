@@ -1,11 +1,7 @@
-#include <poll.h>
-#include <sys/signalfd.h>
-#include <termios.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
-#include <csignal>
 #include <cstdint>
 #include <cstdio>
 #include <iterator>
@@ -13,6 +9,7 @@
 #include <memory>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -21,12 +18,15 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "base/atomic_file.h"
 #include "base/status.h"
-#include "base/unique_fd.h"
 #include "cli/commands/command.h"
 #include "cli/exit.h"
 #include "cli/live/folder.h"
 #include "cli/live/live_client.h"
+#include "cli/live/slow_answer.h"
+#include "cli/live/tracer.h"
+#include "cli/top/console.h"
 #include "cli/top/history.h"
 #include "cli/top/numbers.h"
 #include "cli/top/render.h"
@@ -44,6 +44,7 @@ using Clock = std::chrono::steady_clock;
 struct Flags {
   std::string program;
   double every = 1;
+  double trace_seconds = 10;
   bool once = false;
   bool json = false;
 };
@@ -122,91 +123,59 @@ class Watched {
     if (snapshots.empty()) return failed;
     return Merged(std::move(snapshots));
   }
+  // The socket of one of them.
+  const std::string& first() const { return paths_.front(); }
 
  private:
-  std::vector<std::string> paths_;
+  std::vector<std::string> paths_;  // of those that run; never empty before all have ended
 };
 
-// The keys and the signals of this process, and, if `is_screen`, the terminal of standard output,
-// which it gives back at its end. Signals come by a file descriptor, so that no handler runs.
-class Console {
+// A trace that the program is asked for, and what became of it. Thread-compatible.
+class TraceWish {
  public:
-  explicit Console(bool is_screen) : is_screen_(is_screen) {
-    sigset_t signals;
-    sigemptyset(&signals);
-    for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGWINCH, SIGTSTP}) {
-      sigaddset(&signals, number);
+  explicit TraceWish(double seconds) : seconds_(seconds) {}
+
+  // Asks the program at the socket, unless an answer is awaited.
+  void Ask(const std::string& path, int64_t pid) {
+    if (answer_) return;
+    auto answer = SlowAnswer::Ask(path, TraceRequest(seconds_));
+    if (!answer.ok()) return Say(answer.status());
+    answer_ = *std::move(answer);
+    file_ = absl::StrCat("millrace-trace-", pid, ".json");
+    state_ = absl::StrFormat("traces %.3g s", seconds_);
+  }
+  // Can be read when Take may go on; -1: no answer is awaited.
+  int fd() const { return answer_ ? answer_->fd() : -1; }
+  // Takes what has come of the answer, and writes the file once that is whole.
+  void Take() {
+    const absl::StatusOr<bool> is_whole = answer_->Take();
+    if (is_whole.ok() && !*is_whole) return;
+    const std::string text = std::move(answer_->text());
+    answer_.reset();
+    if (!is_whole.ok()) return Say(is_whole.status());
+    if (text.starts_with(kRefused)) {
+      return Say(absl::UnavailableError(text.substr(kRefused.size())));
     }
-    (void)sigprocmask(SIG_BLOCK, &signals, nullptr);  // fails for a wrong first argument alone
-    signals_ = UniqueFd(::signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK));
-    Begin();
+    if (absl::Status written = Write(text); !written.ok()) return Say(written);
+    state_ = "wrote " + file_;
   }
-  ~Console() { End(); }
-  Console(const Console&) = delete;
-  Console& operator=(const Console&) = delete;
-
-  bool is_screen() const { return is_screen_; }
-  // True if keys can be read.
-  bool has_keys() const { return has_keys_; }
-
-  void Show(const std::vector<std::string>& lines, const TerminalSize& size) {
-    std::fputs(WholeText(lines, size).c_str(), stdout);
-    std::fflush(stdout);
-  }
-
-  enum class Event { kTurn, kRedraw, kQuit };
-  // Waits until `end`, a key or a signal.
-  Event Await(Clock::time_point end) {
-    while (true) {
-      const auto left = std::chrono::ceil<std::chrono::milliseconds>(end - Clock::now()).count();
-      if (left <= 0) return Event::kTurn;
-      pollfd watched[2] = {{signals_.get(), POLLIN, 0}, {has_keys_ ? STDIN_FILENO : -1, POLLIN, 0}};
-      if (::poll(watched, 2, static_cast<int>(std::min<int64_t>(left, 60'000))) <= 0) continue;
-      if (watched[1].revents != 0 && IsQuit()) return Event::kQuit;
-      if (watched[0].revents == 0) continue;
-      if (const auto event = TakeSignal()) return *event;
-    }
-  }
+  // A line about it; empty: none was asked for.
+  const std::string& state() const { return state_; }
 
  private:
-  void Begin() {
-    if (!is_screen_) return;
-    termios now{};
-    if (isatty(STDIN_FILENO) == 1 && ::tcgetattr(STDIN_FILENO, &now) == 0) {
-      before_ = now;
-      has_keys_ = true;
-      now.c_lflag &= ~static_cast<tcflag_t>(ICANON | ECHO);
-      (void)::tcsetattr(STDIN_FILENO, TCSANOW, &now);  // without it `q` needs a line end
-    }
-    std::fputs(kBeginWhole, stdout);
-    std::fflush(stdout);
-  }
-  void End() {
-    if (!is_screen_) return;
-    if (before_) (void)::tcsetattr(STDIN_FILENO, TCSANOW, &*before_);
-    std::fputs(kEndWhole, stdout);
-    std::fflush(stdout);
-  }
-  bool IsQuit() {
-    char key = 0;
-    has_keys_ = ::read(STDIN_FILENO, &key, 1) == 1;  // not so at the end of the input
-    return key == 'q' || key == 'Q';
-  }
-  std::optional<Event> TakeSignal() {
-    signalfd_siginfo taken{};
-    if (::read(signals_.get(), &taken, sizeof(taken)) != sizeof(taken)) return std::nullopt;
-    if (taken.ssi_signo == SIGWINCH) return Event::kRedraw;
-    if (taken.ssi_signo != SIGTSTP) return Event::kQuit;
-    End();
-    (void)std::raise(SIGSTOP);
-    Begin();
-    return Event::kRedraw;
+  static constexpr std::string_view kRefused = "error: ";
+
+  void Say(const absl::Status& failed) { state_ = absl::StrCat("no trace: ", failed.message()); }
+  absl::Status Write(const std::string& text) const {
+    MILLRACE_ASSIGN_OR_RETURN(const auto file, AtomicFile::Create(file_));
+    MILLRACE_RETURN_IF_ERROR(file->Append(std::as_bytes(std::span(text))));
+    return file->Commit(/*sync=*/false);
   }
 
-  const bool is_screen_;
-  bool has_keys_ = false;
-  std::optional<termios> before_;  // of the terminal, if it was changed
-  UniqueFd signals_;
+  const double seconds_;
+  std::optional<SlowAnswer> answer_;
+  std::string file_;
+  std::string state_;
 };
 
 class Top {
@@ -214,8 +183,10 @@ class Top {
   Top(const Flags& flags, Watched watched)
       : every_(flags.every),
         json_(flags.json),
+        trace_seconds_(flags.trace_seconds),
         watched_(std::move(watched)),
-        history_(flags.every) {}
+        history_(flags.every),
+        trace_(flags.trace_seconds) {}
 
   // Shows the program until it ends or the user quits.
   int Run() {
@@ -239,9 +210,31 @@ class Top {
       next = std::max(
           next + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(every_)),
           Clock::now());
-      Console::Event event = console.Await(next);
-      for (; event == Console::Event::kRedraw; event = console.Await(next)) Draw(console);
-      if (event == Console::Event::kQuit) return absl::OkStatus();
+      if (!Obey(console, next)) return absl::OkStatus();
+    }
+  }
+
+  // Does what keys and signals ask for, until `end`; false: the user quits.
+  bool Obey(Console& console, Clock::time_point end) {
+    while (true) {
+      switch (console.Await(end, trace_.fd())) {
+        case Console::Event::kTurn:
+          return true;
+        case Console::Event::kQuit:
+          return false;
+        case Console::Event::kRedraw:
+          break;
+        case Console::Event::kWhatIfs:
+          view_ = view_ == View::kFigures ? View::kWhatIfs : View::kFigures;
+          break;
+        case Console::Event::kTrace:
+          if (!history_.empty()) trace_.Ask(watched_.first(), history_.shown().now->pid);
+          break;
+        case Console::Event::kAnswer:
+          trace_.Take();
+          break;
+      }
+      Draw(console);
     }
   }
 
@@ -272,14 +265,19 @@ class Top {
     if (!console.is_screen()) return;
     const TerminalSize size = TerminalSizeOf(STDOUT_FILENO);
     std::vector<std::string> lines;
-    if (!history_.empty()) lines = RenderScreen(history_.shown(), size.columns);
+    if (!history_.empty()) lines = RenderScreen(history_.shown(), size.columns, view_);
     if (silent_since_) lines.push_back(Silence());
-    if (console.has_keys()) lines.emplace_back("q quits");
+    if (!trace_.state().empty()) lines.push_back(PlainText(trace_.state(), size.columns));
+    if (console.has_keys()) lines.push_back(Keys());
     console.Show(lines, size);
   }
   std::string Silence() const {
     const std::chrono::duration<double> silent = Clock::now() - *silent_since_;
     return absl::StrFormat("no answer for %.0f s: the program may be stopped", silent.count());
+  }
+  std::string Keys() const {
+    return absl::StrFormat("q quits   w %s   t traces %.3g s",
+                           view_ == View::kFigures ? "what if" : "figures", trace_seconds_);
   }
   std::string Ended() const {
     if (history_.empty()) return "the program has ended";
@@ -289,8 +287,11 @@ class Top {
 
   const double every_;
   const bool json_;
+  const double trace_seconds_;
   Watched watched_;
   History history_;
+  View view_ = View::kFigures;
+  TraceWish trace_;
   std::optional<Clock::time_point> silent_since_;
 };
 
@@ -305,7 +306,7 @@ int ShowOnce(const Flags& flags, Watched watched) {
   const int columns = TerminalSizeOf(STDOUT_FILENO).columns;
   Shown shown;
   shown.now = &*snapshot;
-  shown.verdict = VerdictOf(*snapshot);
+  shown.verdict = VerdictOf(*snapshot).sentence;
   for (const std::string& line : RenderScreen(shown, columns)) std::puts(line.c_str());
   return kDone;
 }
@@ -336,11 +337,17 @@ void AddTop(Command parent) {
   command.Add("program", flags->program,
               "Its process number or its name; not needed if one program runs");
   command.Add("--every", flags->every, "Seconds between two looks").Finite(0.1, 3600).ShowDefault();
+  command
+      .Add("--trace-seconds", flags->trace_seconds, "Seconds of the trace that the key t asks for")
+      .Finite(0.01, 60)
+      .ShowDefault();
   command.AddSwitch("--once", flags->once, "Print the figures since the beginning, and end");
   command.AddSwitch("--json", flags->json, "Print one JSON object for each look");
   command.Footer(
-      "On a terminal the figures are redrawn in place, and q quits; elsewhere there is a line for\n"
-      "each look. docs/top.md describes the figures.\n"
+      "On a terminal the figures are redrawn in place: q quits, w shows what changes would bring, "
+      "t\n"
+      "writes a trace. Elsewhere there is a line for each look. docs/top.md describes the "
+      "figures.\n"
       "Examples:\n"
       "  millrace top\n"
       "  millrace top 4711 --every 5\n"

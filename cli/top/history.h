@@ -30,7 +30,8 @@ class History {
   // Borrows from this. REQUIRES: not empty().
   Shown shown() const {
     const Snapshot* const earlier = earlier_ ? &*earlier_ : nullptr;
-    return {earlier, &*now_, rates_, VerdictOf(Difference(earlier, *now_))};
+    Verdict verdict = VerdictOf(Difference(earlier, *now_));
+    return {earlier, &*now_, rates_, std::move(verdict.sentence), std::move(verdict.what_ifs)};
   }
 
  private:

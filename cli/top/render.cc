@@ -64,9 +64,17 @@ class Page {
   Page(const Shown& shown, int width)
       : shown_(shown), figures_(Difference(shown.earlier, *shown.now)), width_(width) {}
 
-  std::vector<std::string> Lines() {
+  std::vector<std::string> Lines(View view) {
     Header();
-    if (!figures_.ranks.empty()) Figures(figures_.ranks[0]);
+    if (!figures_.ranks.empty()) {
+      Rate();
+      Verdict();
+      if (view == View::kWhatIfs) {
+        WhatIfs();
+      } else {
+        Figures(figures_.ranks[0]);
+      }
+    }
     for (std::string& line : lines_) line = PlainText(line, width_);
     return std::move(lines_);
   }
@@ -77,8 +85,6 @@ class Page {
   void Header();
   std::string Place() const;
   void Figures(const RankSnapshot& rank) {
-    Rate();
-    Verdict();
     Waits(rank.profile);
     Cores(rank.profile);
     Workers(rank.profile);
@@ -91,6 +97,7 @@ class Page {
   std::string SamplesText() const;
   std::string UtilisationText() const;
   void Verdict();
+  void WhatIfs();
   void Waits(const PipelineProfile& profile);
   void Cores(const PipelineProfile& profile);
   void Core(const PipelineProfile& profile, std::string_view op, double cores, bool is_first);
@@ -155,6 +162,19 @@ void Page::Verdict() {
     if (cut == std::string::npos) cut = rest.size();
     Add(line == 0 ? "verdict" : "", rest.substr(0, cut));
     rest.erase(0, cut + 1);
+  }
+}
+
+// A table as that of `explain --analyze`. More than a rate with ">=" may come of its change.
+void Page::WhatIfs() {
+  const std::string& unit = figures_.ranks[0].options.unit;
+  lines_.push_back(absl::StrFormat("%-30s %10s %7s  %s", "what if", unit, "gain", "by"));
+  for (const pipeline::WhatIf& what_if : shown_.what_ifs) {
+    lines_.push_back(
+        absl::StrFormat("%-30s %10s %7s  %s", what_if.label,
+                        absl::StrCat(what_if.at_least ? ">=" : "", RateText(what_if.rate)),
+                        absl::StrFormat("+%.0f %%", 100 * what_if.gain),
+                        what_if.setting.empty() ? "-" : what_if.setting));
   }
 }
 
@@ -276,8 +296,8 @@ std::string Page::OneLine() const {
 
 }  // namespace
 
-std::vector<std::string> RenderScreen(const Shown& shown, int width) {
-  return Page(shown, width).Lines();
+std::vector<std::string> RenderScreen(const Shown& shown, int width, View view) {
+  return Page(shown, width).Lines(view);
 }
 
 std::string RenderLine(const Shown& shown) { return Page(shown, 80).OneLine(); }

@@ -1,16 +1,17 @@
 #include "cli/top/verdict.h"
 
-#include "pipeline/diagnosis.h"
+#include <utility>
 
 namespace millrace::cli {
 
-std::string VerdictOf(const Snapshot& difference) {
-  if (difference.ranks.empty()) return "opening";
+Verdict VerdictOf(const Snapshot& difference) {
+  if (difference.ranks.empty()) return {"opening", {}};
   const RankSnapshot& rank = difference.ranks[0];
   pipeline::DiagnosisOptions options = rank.options;
   options.pace = difference.asked_samples_per_second;
   options.fetched_bytes = rank.fetched_bytes;
-  return pipeline::Diagnose(rank.profile, rank.host, options).sentence;
+  pipeline::Diagnosis diagnosis = pipeline::Diagnose(rank.profile, rank.host, options);
+  return {std::move(diagnosis.sentence), std::move(diagnosis.what_ifs)};
 }
 
 }  // namespace millrace::cli

@@ -2,14 +2,21 @@
 #define MILLRACE_CLI_TOP_VERDICT_H_
 
 #include <string>
+#include <vector>
 
 #include "cli/live/snapshot.h"
+#include "pipeline/diagnosis.h"
 
 namespace millrace::cli {
 
-// One sentence about the figures of a stretch of time (Difference): what the consumer of the lowest
-// rank waits for, and the change that would help most (pipeline::Diagnose).
-std::string VerdictOf(const Snapshot& difference);
+// The reason for which the consumer of a program waits, and the changes that would help.
+struct Verdict {
+  std::string sentence;
+  std::vector<pipeline::WhatIf> what_ifs;
+};
+
+// The verdict on the lowest rank in a stretch of time (Difference), by pipeline::Diagnose.
+Verdict VerdictOf(const Snapshot& difference);
 
 }  // namespace millrace::cli
 

@@ -86,7 +86,7 @@ class Screen:
 class Terminal:
     """The program in a terminal of its own; `with` ends it."""
 
-    def __init__(self, *args, env=None, stdout=None):
+    def __init__(self, *args, env=None, stdout=None, cwd=None):
         self.screen = Screen()
         self.main, self.side = os.openpty()
         size = struct.pack("HHHH", self.screen.rows, self.screen.columns, 0, 0)
@@ -99,7 +99,8 @@ class Terminal:
 
         self.process = subprocess.Popen(
             [BIN, *map(str, args)], stdin=self.side, stdout=stdout or self.side, stderr=self.side,
-            env={**os.environ, **(env or {})}, start_new_session=True, preexec_fn=take_terminal)
+            env={**os.environ, **(env or {})}, cwd=cwd, start_new_session=True,
+            preexec_fn=take_terminal)
 
     def __enter__(self):
         return self

@@ -127,6 +127,56 @@ class TopTest(unittest.TestCase):
             self.assertEqual(top.end(), 0)
             self.assertTrue(top.is_restored())
 
+    def test_w_shows_what_changes_would_bring_and_the_figures_again(self):
+        with self.run_plan(), Terminal("top", "--every", "0.1", env=self.env) as top:
+            top.wait_for_text("^workers ")
+            self.assertIn("w what if", top.screen.text())
+            top.type(b"w")
+            top.wait_for_text(r"^what if +samples/s +gain  by$")
+            top.wait_for_text(r"^consumer twice as fast +[\d,.]+ +\+\d+ %")
+            self.assertNotRegex(top.screen.text(), "(?m)^workers ")
+            self.assertIn("w figures", top.screen.text())
+            top.type(b"w")
+            top.wait_for_text("^workers ")
+            self.assertNotRegex(top.screen.text(), "(?m)^what if ")
+
+    def test_t_writes_a_trace(self):
+        folder = pathlib.Path(self.runtime.name)
+        with self.run_plan() as program, \
+                Terminal("top", "--every", "0.1", "--trace-seconds", "0.2", env=self.env,
+                         cwd=folder) as top:
+            top.wait_for_text("^samples/s +[1-9]")
+            top.type(b"t")
+            name = f"millrace-trace-{program.pid}.json"
+            top.wait_for_text(f"^wrote {name}$")
+        events = json.loads((folder / name).read_text())["traceEvents"]
+        names = {event["name"] for event in events}
+        self.assertLessEqual({"batch", "process", "ready batches"}, names)
+        processes = [event["args"]["name"] for event in events if event["name"] == "process_name"]
+        self.assertEqual(processes, ["rank 0"])
+
+    def test_a_program_that_writes_a_trace_is_not_traced_again(self):
+        trace = ["--trace", self.folder / "own.json", "--trace-seconds", 3600]
+        with self.running("run", *self.plan, "--pace", 400, "--seconds", 3600, *trace), \
+                Terminal("top", "--every", "0.1", env=self.env, cwd=self.runtime.name) as top:
+            top.wait_for_text("^samples/s ")
+            top.type(b"t")
+            top.wait_for_text(r"^no trace: the program writes a trace itself \(--trace\)$")
+        self.assertEqual(list(pathlib.Path(self.runtime.name).glob("millrace-trace*")), [])
+
+    def test_a_training_and_its_replicas_can_be_traced(self):
+        folder = pathlib.Path(self.runtime.name)
+        with self.running(*self.train("--replicas", 2)) as program, \
+                Terminal("top", program.pid, "--every", "0.1", "--trace-seconds", "0.2",
+                         env=self.env, cwd=folder) as top:
+            top.wait_for_text("^ranks +2 of 2 here ")
+            top.type(b"t")
+            top.wait_for_text("^wrote millrace-trace-")
+        text = (folder / f"millrace-trace-{program.pid}.json").read_text()
+        processes = {event["args"]["name"] for event in json.loads(text)["traceEvents"]
+                     if event["name"] == "process_name"}
+        self.assertEqual(processes, {"rank 0", "rank 1"})
+
     def test_the_end_of_the_program_is_said_and_its_socket_removed(self):
         with self.run_plan() as program, Terminal("top", "--every", "0.1", env=self.env) as top:
             top.wait_for_text("^samples/s ")

@@ -140,6 +140,35 @@ ranks      2 of 4 here  waits 0.9 to 21.8 %  most: rank 0
 )");
 }
 
+TEST(RenderScreen, ChangesStandInThePlaceOfFigures) {
+  const Snapshot earlier = RunOf(750);
+  const Snapshot now = RunOf(751);
+  const auto change = [](const char* label, const char* setting, double rate, bool at_least) {
+    pipeline::WhatIf what_if;
+    what_if.label = label;
+    what_if.setting = setting;
+    what_if.rate = rate;
+    what_if.gain = rate / 2792 - 1;
+    what_if.at_least = at_least;
+    return what_if;
+  };
+  Shown shown = {&earlier, &now, {}, "HIGHLY input-bound."};
+  shown.what_ifs = {change("+1 thread", "--threads 2", 3490, false),
+                    change("twice the memory budget", "--memory-budget-mib 4096", 2792, true),
+                    change("storage twice as fast", "", 2792, false)};
+  std::string text = "\n";
+  for (const std::string& line : RenderScreen(shown, 80, View::kWhatIfs)) text += line + "\n";
+  EXPECT_EQ(text, R"(
+run 4711 imagenet_train                                 32,293 batches  00:12:31
+samples/s  2,792 of 3,572  AU 0.78  waits 21.8 %
+verdict    HIGHLY input-bound.
+what if                         samples/s    gain  by
++1 thread                           3,490   +25 %  --threads 2
+twice the memory budget           >=2,792    +0 %  --memory-budget-mib 4096
+storage twice as fast               2,792    +0 %  -
+)");
+}
+
 TEST(RenderScreen, WideNumbersStayInTheirLines) {
   Snapshot now = TrainOf(86'400 * 3);
   now.pid = 4'194'304;
