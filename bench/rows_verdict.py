@@ -15,6 +15,7 @@ from rows import BIN, DATA, need_cores, paired, run_json
 from rows_data import http_shards, imagenet_shards, imagenet_tar, record_file
 
 SECONDS = 4
+LATENCY_MS = 1  # of the slow disk
 BURN = "while True: pass"
 
 
@@ -25,19 +26,30 @@ def analyze(plan, *flags, threads=2):
                      "--threads", threads, "--json", *flags])
 
 
-def told(row, limits, what, before, after, repeats):
-    """Turns of `before`, which is to name one of `limits` and to tell the rate after the change
-    that begins with `what`, and of `after`, where the change was made."""
+def names(diagnosis, limits, part):
+    """True if it names one of the limits, and the costliest part of the work, if there is one."""
+    if part:
+        costliest = max(diagnosis["parts"], key=lambda each: each["share"])["name"]
+        if costliest != part or f"CPU in {part} (" not in diagnosis["sentence"]:
+            return False
+    return bool(set(limits) & set(diagnosis["binding"]))
+
+
+def told(row, limits, what, before, after, repeats, part=""):
+    """Turns of `before`, which is to name one of `limits`, and the `part` of the work that binds,
+    and to tell the rate after the change that begins with `what`; and of `after`, where the change
+    was made."""
     rates, came, named = [], [], []
     for _ in range(repeats):
         diagnosis = before()
         rates.append(next(each["samples_per_second"] for each in diagnosis["what_ifs"]
                           if each["what"].startswith(what)))
-        named.append(bool(set(limits) & set(diagnosis["binding"])))
+        named.append(names(diagnosis, limits, part))
         came.append(after()["samples_per_second"])
     found = paired(row, "samples/s", rates, came)
     found["named"] = named.count(True)
-    found["note"] += f"; {' or '.join(limits)} named in {named.count(True)} of {len(named)}"
+    words = " or ".join(limits) + (f" in {part}" if part else "")
+    found["note"] += f"; {words} named in {named.count(True)} of {len(named)}"
     return found
 
 
@@ -163,12 +175,59 @@ def verdict_order(repeats):
                 lambda: analyze(*run), lambda: analyze(*run), repeats)
 
 
+def local_plan(name, image, *stages):
+    """A plan over local files, whose records are images of the extents `image`."""
+    plan = DATA / f"{name}.pbtxt"
+    ops = "".join(f"stage {{ {stage} }}\n" for stage in stages)
+    plan.write_text(
+        f'seed: 1\nstage {{ tfrecord {{ files: "{http_shards()}/part-{{0..7}}.tfrecord" }} }}\n'
+        "stage { global_shuffle {} }\n"
+        f'stage {{ decode_raw {{ output: "image" dtype: UINT8 shape: [{image}] }} }}\n{ops}'
+        "stage { batch { size: 64 } }\nstage { repeat { epochs: 0 } }\n")
+    return plan
+
+
+def slow_op_plan():
+    """Images of 220 x 500 that one op makes eight times as large; nothing else takes long."""
+    return local_plan("slow_op", "220, 500, 1",
+                      'resize { height: 440 width: 2000 method: "bicubic" }')
+
+
+def verdict_slow_op(repeats):
+    """The worker is named, and the op that it spends its time on."""
+    need_cores(2)
+    plan = slow_op_plan()
+    return told("verdict_slow_op", ["worker CPU"], "+1 thread", lambda: analyze(plan, threads=1),
+                lambda: analyze(plan), repeats, part="resize")
+
+
+def on_slow_disk(plan, rate):
+    """The diagnosis, with two workers, of a plan over files on a disk of `rate` bytes per second;
+    0: as many as one likes."""
+    return run_json([BIN / "bench_throttled_files", plan, 2, SECONDS, LATENCY_MS, rate])
+
+
+def verdict_slow_file(repeats):
+    plan = local_plan("slow_file", "110000")
+    return told("verdict_slow_file", ["reading"], "storage twice as fast",
+                lambda: on_slow_disk(plan, 20e6), lambda: on_slow_disk(plan, 40e6), repeats)
+
+
+def verdict_slow_file_op(repeats):
+    """A disk with 0.7 of the bytes that the workers can use. Twice as fast, they limit."""
+    plan = slow_op_plan()
+    rate = 0.7 * 110_000 * on_slow_disk(plan, 0)["samples_per_second"]
+    return told("verdict_slow_file_op", ["reading"], "storage twice as fast",
+                lambda: on_slow_disk(plan, rate), lambda: on_slow_disk(plan, 2 * rate), repeats)
+
+
 def as_told(row):
     return 0.9 <= row["ratio"] <= 1.1 and row["named"] == row["repeats"]
 
 
-TARGETS = ["millrace", "bench_make_records"]
+TARGETS = ["millrace", "bench_make_records", "bench_throttled_files"]
 ROWS = [verdict_cpu, verdict_consumer, verdict_crossing, verdict_below_crossing,
         verdict_above_crossing, verdict_ring, verdict_neighbour, verdict_rate, verdict_latency,
-        verdict_budget, verdict_far_consumer, verdict_order]
+        verdict_budget, verdict_far_consumer, verdict_order, verdict_slow_op, verdict_slow_file,
+        verdict_slow_file_op]
 BARS = {row.__name__: ("named in every turn, ratio 0.9 to 1.1", as_told) for row in ROWS}
