@@ -173,6 +173,9 @@ class Pipeline {
   virtual void StartTrace(size_t max_events = kMostTraceEvents) { (void)max_events; }
   // Ends the trace. Thread-safe. Empty if none was started.
   virtual PipelineTrace TakeTrace() { return {}; }
+  // From now on at most `threads` workers at a time, from 1 to OpenOptions::cpu_budget; at once if
+  // that is more than before. Never changes a batch. Thread-safe.
+  virtual void SetThreadLimit(int threads) { (void)threads; }
   // Returns the file, offset and ordinal of a sample's record (of a zip: of its first input; of a
   // window: of its first element), for messages (MakeRecordError). REQUIRES: `id` is of a valid row
   // of a batch of this pipeline.

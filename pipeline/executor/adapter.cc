@@ -49,6 +49,12 @@ Goals Adapter::Update(const Observation& now) {
   return goals_;
 }
 
+void Adapter::SetThreadLimit(int threads) {
+  const bool grows = threads > limits_.threads;
+  limits_.threads = std::max(1, threads);
+  goals_.threads = grows ? limits_.threads : std::min(goals_.threads, limits_.threads);
+}
+
 void Adapter::Look(const Observation& now) {
   const int64_t elapsed = now.now_ns - look_.now_ns;
   const bool starving =

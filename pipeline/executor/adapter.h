@@ -30,6 +30,9 @@
 // fast, so a step up costs some tens of milliseconds. Where a shrink was followed by starvation
 // within 2 s it is not made again at that demand: the goal stays one above.
 //
+// The limit of the threads may move: its owner may know what more of them cost the consumer
+// (trainer/loop/pipeline_threads.h), which is seen nowhere in here.
+//
 // Its decisions change speed and never a bit. It has no clock and no thread: the caller gives the
 // time.
 
@@ -64,6 +67,9 @@ class Adapter {
   // least every few milliseconds while the consumer waits.
   Goals Update(const Observation& now);
 
+  // From now on at most so many threads, which are used at once if they are more than before.
+  void SetThreadLimit(int threads);
+
   const Goals& goals() const { return goals_; }
 
  private:
@@ -84,9 +90,7 @@ class Adapter {
   int UnusedBatches(const Observation& now) const;
   void BeginWindow(const Observation& now);
 
-  // Constant after construction.
-  const Goals limits_;
-
+  Goals limits_;
   Goals goals_;
   bool begun_ = false;  // true once Update was called
   Observation look_;    // the numbers at the last look for starvation

@@ -14,6 +14,12 @@ Goals Demand::Clamp(const Goals& goals) const {
           .ring = std::clamp(goals.ring, 1, limits_.ring)};
 }
 
+int Demand::SetThreadLimit(int threads) {
+  limits_.threads = std::clamp(threads, 1, most_threads_);
+  adapter_.SetThreadLimit(limits_.threads);
+  return adapts_ ? adapter_.goals().threads : limits_.threads;
+}
+
 bool Demand::LookIsDue(int64_t now_ns) const {
   return now_ns - looked_ns_ >= kDemandLookNanoseconds;
 }

@@ -17,12 +17,20 @@ class Demand {
   // `limits`: the most threads and open batches; begins there. `adapts`: false if nothing moves
   // unless SetGoals says so.
   Demand(const Goals& limits, bool adapts)
-      : limits_(limits), threads_(limits.threads), adapts_(adapts), adapter_(limits) {}
+      : most_threads_(limits.threads),
+        limits_(limits),
+        threads_(limits.threads),
+        adapts_(adapts),
+        adapter_(limits) {}
 
   // The most workers that may execute items at once.
   int threads() const { return threads_; }
   void SetThreads(int threads) { threads_ = threads; }
   Goals Clamp(const Goals& goals) const;
+  // The most that `threads` may be now.
+  int thread_limit() const { return limits_.threads; }
+  // Moves that limit, within [1, that of the constructor]. Returns the threads to use now.
+  int SetThreadLimit(int threads);
   // The workers that execute an item.
   int busy() const { return busy_; }
 
@@ -48,8 +56,9 @@ class Demand {
 
  private:
   // Constant after construction.
-  const Goals limits_;
+  const int most_threads_;
 
+  Goals limits_;
   int threads_;
   int busy_ = 0;
   bool adapts_;                 // true if the adapter is asked

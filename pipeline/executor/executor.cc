@@ -140,7 +140,6 @@ void Executor::BeginPassOneLocked(std::unique_ptr<Settler> settler) {
 PipelineProfile Executor::Profile() const {
   PipelineProfile profile;
   profile.ring = parts_.prefetch_batches;
-  profile.workers = MaxThreads(parts_);
   profile.memory = {.limit_bytes = budget_->limit_bytes(),
                     .reserved_bytes = budget_->reserved_bytes(),
                     .highest_bytes = budget_->highest_bytes(),
@@ -150,6 +149,7 @@ PipelineProfile Executor::Profile() const {
   std::vector<FileTimes> files;
   {
     MutexLock lock(mu_);
+    profile.workers = state_.demand.thread_limit();
     profile.ring_goal = state_.ring.length();
     state_.profiler.Fill(Now(), profile);
     files = state_.profiler.reads().files();
@@ -220,6 +220,12 @@ void Executor::SetGoals(int threads, int batches) {
   Locked lock(*this);
   state_.demand.StopAdapting();
   ObeyLocked({.threads = threads, .ring = batches});
+}
+
+void Executor::SetThreadLimit(int threads) {
+  Locked lock(*this);
+  const int goal = state_.demand.SetThreadLimit(threads);
+  ObeyLocked({.threads = goal, .ring = state_.ring.length()});
 }
 
 void Executor::StopLocked(absl::Status result) {

@@ -64,7 +64,8 @@ struct StreamPlace {
   std::string token;   // the token of this place
 };
 
-// Start, Next and Save from one thread at a time; Cancel, SetGoals and Profile from any.
+// Start, Next and Save from one thread at a time; Cancel, SetGoals, SetThreadLimit and Profile from
+// any.
 class Executor {
  public:
   explicit Executor(ExecutorParts parts);
@@ -96,6 +97,8 @@ class Executor {
   // From now on at most `threads` workers at once and `batches` open batches; both are clamped to
   // the range that the options allow. Ends adapting. Never changes a result.
   void SetGoals(int threads, int batches) MILLRACE_EXCLUDES(mu_);
+  // The same as Pipeline::SetThreadLimit.
+  void SetThreadLimit(int threads) MILLRACE_EXCLUDES(mu_);
 
   const ExecutorParts& parts() const { return parts_; }
 

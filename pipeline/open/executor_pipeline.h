@@ -39,6 +39,7 @@ class ExecutorPipeline final : public Pipeline {
   PipelineProfile Profile() const override { return executor_->Profile(); }
   void StartTrace(size_t max_events) override { executor_->StartTrace(max_events); }
   PipelineTrace TakeTrace() override { return executor_->TakeTrace(); }
+  void SetThreadLimit(int threads) override { executor_->SetThreadLimit(threads); }
   RecordError Locate(const SampleId& id) const override;
   std::string Save() const override { return executor_->Save(); }
   absl::Status Restore(const std::string& token) override;

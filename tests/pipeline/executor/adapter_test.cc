@@ -132,6 +132,29 @@ TEST(AdapterTest, BeginsAtItsLimits) {
   EXPECT_EQ(Adapter({0, -1}).goals(), (Goals{1, 1}));
 }
 
+TEST(AdapterTest, ALimitThatMovesIsObeyedAtOnce) {
+  Adapter adapter({8, 4});
+  adapter.SetThreadLimit(2);
+  EXPECT_EQ(adapter.goals(), (Goals{2, 4}));
+  Simulation simulation(WithDemand([](int64_t) { return 20.0; }), adapter.goals());
+  simulation.RunTo(kSecond, &adapter);
+  EXPECT_EQ(simulation.goals().threads, 2);
+  adapter.SetThreadLimit(3);
+  EXPECT_EQ(adapter.goals(), (Goals{3, 4}));
+  adapter.SetThreadLimit(0);
+  EXPECT_EQ(adapter.goals(), (Goals{1, 4}));
+}
+
+// A limit above the threads in use leaves them as they are.
+TEST(AdapterTest, ALowerLimitTakesNoMoreThanItMust) {
+  Adapter adapter({8, 4});
+  Simulation simulation(WithDemand([](int64_t) { return 0.4; }), adapter.goals());
+  simulation.RunTo(3 * kSecond, &adapter);
+  ASSERT_EQ(adapter.goals().threads, 1);
+  adapter.SetThreadLimit(5);
+  EXPECT_EQ(adapter.goals().threads, 1);
+}
+
 TEST(AdapterTest, NeverLeavesItsLimitsWhateverItIsTold) {
   std::mt19937_64 random(1);
   for (int run = 0; run < 50; ++run) {

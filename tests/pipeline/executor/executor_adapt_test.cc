@@ -62,6 +62,8 @@ TEST(ExecutorAdaptTest, BitsDoNotChangeWhileTargetsMoveAtRandom) {
       std::thread mover([&] {
         std::mt19937 random(round);
         while (!stop) {
+          executor.SetThreadLimit(static_cast<int>(random() % 10));
+          if (round % 2 == 0) continue;
           executor.SetGoals(static_cast<int>(random() % 10), static_cast<int>(random() % 10));
           std::this_thread::yield();
         }
@@ -139,6 +141,7 @@ class Simulation {
   int64_t threads() { return context_->metrics().gauge(metric::kWorkerTarget).value(); }
   int64_t ring() { return context_->metrics().gauge(metric::kRingTarget).value(); }
   Context& context() { return *context_; }
+  Executor& executor() { return *executor_; }
 
   std::atomic<bool> work_takes_time{false};  // test -> workers
 
@@ -217,6 +220,30 @@ TEST(ExecutorAdaptTest, TheCpuBudgetIsTheMostThatItGrowsTo) {
   simulation.work_takes_time = true;
   for (int i = 0; i < 50; ++i) simulation.Next();
   EXPECT_EQ(simulation.context().metrics().gauge(metric::kWorkerTarget).max(), 2);
+}
+
+TEST(ExecutorAdaptTest, ALimitThatMovesIsObeyedAtOnce) {
+  for (const bool adapt : {true, false}) {
+    OpenOptions options;
+    options.adapt = adapt;
+    Simulation simulation(options);
+    for (const auto& [limit, threads] : {std::pair(2, 2), {0, 1}, {3, 3}, {100, kThreads}}) {
+      simulation.executor().SetThreadLimit(limit);
+      EXPECT_EQ(simulation.threads(), threads);
+      EXPECT_EQ(simulation.executor().Profile().workers, threads);
+      EXPECT_EQ(simulation.ring(), kRing);
+    }
+  }
+}
+
+TEST(ExecutorAdaptTest, AStarvingConsumerGetsNoMoreThreadsThanTheLimit) {
+  Simulation simulation((OpenOptions()));
+  simulation.executor().SetThreadLimit(1);
+  simulation.work_takes_time = true;
+  for (int i = 0; i < 50; ++i) {
+    simulation.Next();
+    ASSERT_EQ(simulation.threads(), 1);
+  }
 }
 
 TEST(ExecutorAdaptTest, GaugesAddUpOverPipelinesAndGoBackToZero) {
