@@ -42,6 +42,7 @@ struct DiagnosisOptions {
   // stayed uint8 (BytesSavedByUint8).
   int64_t uint8_saved_bytes = 0;
   int64_t fetched_bytes = 0;  // bytes fetched from servers in the stretch
+  int most_threads = 0;       // threads of which more were tried without a gain; 0: not known
 };
 
 // The resources and other reasons that may limit a pipeline.

@@ -77,12 +77,13 @@ void AddThreads(const DiagnosisOptions& options, Changes& changes) {
   const int now = static_cast<int>(model.threads);
   const int cores =
       std::min(kMostThreads, static_cast<int>(std::min<double>(Sane(options.cores), kMostThreads)));
+  const int most = options.most_threads > 0 ? std::min(cores, options.most_threads) : cores;
   const auto add = [&](int more) {
     changes.Add(WhatIf::Kind::kThreads, absl::StrCat("+", more, more == 1 ? " thread" : " threads"),
                 WithThreads(model, now + more), Setting(options.settings.threads, now + more));
   };
-  for (int more = 1; more <= 2 && now + more <= cores; ++more) add(more);
-  if (const int enough = EnoughThreads(model, cores); enough > now + 2) add(enough - now);
+  for (int more = 1; more <= 2 && now + more <= most; ++more) add(more);
+  if (const int enough = EnoughThreads(model, most); enough > now + 2) add(enough - now);
   if (now < cores) return;
   Model changed = WithThreads(model, now + 1);
   changed.cores += 1;

@@ -65,6 +65,18 @@ TEST(DiagnosisTest, ThreadsAreNotProposedBeyondTheCores) {
   EXPECT_NEAR(Predicted(diagnosis, Kind::kMoreCores), stretch.rate(), 0.1 * stretch.rate());
 }
 
+TEST(DiagnosisTest, ThreadsAreNotProposedBeyondThoseThatWereTriedInVain) {
+  MadeStretch stretch;
+  stretch.cores = 8;
+  DiagnosisOptions options = stretch.options();
+  for (const int most : {1, 2}) {
+    options.most_threads = most;
+    const Diagnosis diagnosis = Diagnose(stretch.profile(), stretch.host(), options);
+    EXPECT_EQ(Predicted(diagnosis, Kind::kThreads) > 0, most == 2) << most;
+    EXPECT_EQ(Predicted(diagnosis, Kind::kMoreCores), 0) << most;
+  }
+}
+
 TEST(DiagnosisTest, OfManyCoresAsManyThreadsAreProposedAsBringSomething) {
   MadeStretch stretch;
   stretch.cores = 64;
