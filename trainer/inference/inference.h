@@ -41,7 +41,12 @@ struct Inference {
 
   // They borrow from this.
   EvaluationParts parts() const {
-    return {model, *plan, plan_path, context, quarantine_file, backend.get()};
+    return {.model = model,
+            .plan = *plan,
+            .plan_path = plan_path,
+            .context = context,
+            .quarantine_file = quarantine_file,
+            .backend = backend.get()};
   }
 };
 

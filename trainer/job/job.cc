@@ -268,9 +268,15 @@ CoreSplit SplitCores(int usable, int local_ranks, int threads, int pipeline_thre
   split.per_rank = threads > 0 ? threads : std::max(1, usable / std::max(1, local_ranks));
   const int spared = std::max(1, split.per_rank / 4);
   split.pipeline_most = pipeline_threads > 0 ? pipeline_threads : spared;
+  split.pipeline_first = split.pipeline_most;
   split.pipeline = std::min(spared, split.pipeline_most);
   split.compute = split.per_rank >= 4 ? split.per_rank - spared : split.per_rank;
   split.io = std::clamp(2 * split.pipeline_most, 4, 64);
+  return split;
+}
+
+CoreSplit SplitCoresToGrow(CoreSplit split, int pipeline_threads) {
+  if (pipeline_threads == 0) split.pipeline_most = std::max(split.pipeline_most, split.per_rank);
   return split;
 }
 

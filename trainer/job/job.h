@@ -81,8 +81,9 @@ struct CoreSplit {
   int per_rank = 1;  // cores for this rank
   int compute = 1;
   int pipeline = 1;  // threads of SCHED_BATCH, which run when compute leaves a core idle
-  // The most threads of the pipeline.
+  // The most threads of the pipeline, and the most when it begins.
   int pipeline_most = 1;
+  int pipeline_first = 1;
   int io = 4;  // threads, not cores: they wait for a device
 
   // "1 to 4", or "1" if it may take no more.
@@ -95,6 +96,10 @@ struct CoreSplit {
 // needs, up to `pipeline_threads`, or to that quarter where it is 0. Threads of compute never
 // depend on those of the pipeline, since bits do on them.
 CoreSplit SplitCores(int usable, int local_ranks, int threads, int pipeline_threads);
+
+// The same, but a pipeline whose `pipeline_threads` is 0 begins with the quarter and may come to
+// use all cores of the rank, for a trainer that tries whether more of them help.
+CoreSplit SplitCoresToGrow(CoreSplit split, int pipeline_threads);
 
 }  // namespace millrace::trainer
 

@@ -17,6 +17,7 @@ absl::StatusOr<std::unique_ptr<pipeline::Pipeline>> OpenEvaluation(
   options.rank = communicator.rank();
   options.world = communicator.size();
   options.quarantine_file = parts.quarantine_file;
+  options.cpu_budget = parts.threads;
   if (communicator.rank() == 0) options.index_progress = index_progress;
   MILLRACE_ASSIGN_OR_RETURN(auto pipeline,
                             pipeline::Pipeline::Open(parts.plan, parts.context, options));

@@ -29,6 +29,7 @@ struct EvaluationParts {
   const std::string& plan_path;
   const std::shared_ptr<Context>& context;
   const std::string& quarantine_file;
+  int threads = 0;             // the most workers of the pipeline; 0: all of the context's
   Backend* backend = nullptr;  // null: the pipeline alone is opened
   // Called on rank 0 after each batch: as InferenceOptions::progress. May be empty.
   std::function<void(int64_t done, int64_t total)> done = {};

@@ -8,6 +8,7 @@
 #include "collectives/communicator.h"
 #include "trainer/backend/backend.h"
 #include "trainer/loop/device_parts.h"
+#include "trainer/loop/pipeline_threads.h"
 #include "trainer/ranks/guard.h"
 #include "trainer/train.h"
 
@@ -19,6 +20,7 @@ struct TrainParts {
   DeviceParts device;
   GuardLimits limits;
   WriteFunction write_checkpoint = {};  // the way to write checkpoints; empty: write()
+  ThreadTrialOptions thread_trials = {};
 };
 
 // Trains as Train does, with these parts.

@@ -46,12 +46,14 @@ void PipelineWatch::Resume() {
   fetched_bytes_ += FetchedBytes() - paused_fetched_bytes_;
 }
 
-std::optional<pipeline::Diagnosis> PipelineWatch::Finish(int ranks, int replicas) const {
+std::optional<pipeline::Diagnosis> PipelineWatch::Finish(int ranks, int replicas,
+                                                         int most_threads) const {
   if (!begun_) return std::nullopt;
   pipeline::PipelineProfile profile =
       pipeline::Between(profile_, session_.train_pipeline().Profile());
   profile.elapsed_ns -= static_cast<int64_t>(1e9 * paused_seconds_);
   pipeline::DiagnosisOptions options = DiagnosisOptionsOf(session_, ranks);
+  options.most_threads = most_threads;
   // The replicas add to one registry.
   options.fetched_bytes = ShareOf(FetchedBytes() - fetched_bytes_, /*part=*/0, replicas);
   return pipeline::Diagnose(profile, ShareOf(UseBetween(host_, ReadHostUse()), replicas), options);

@@ -26,8 +26,8 @@ class PipelineWatch {
   void Pause();
   void Resume();
   // Diagnoses the time since Begin; nullopt: it has not begun. `ranks` train together, of which
-  // `replicas` in this process.
-  std::optional<pipeline::Diagnosis> Finish(int ranks, int replicas) const;
+  // `replicas` in this process. `most_threads` as in pipeline::DiagnosisOptions.
+  std::optional<pipeline::Diagnosis> Finish(int ranks, int replicas, int most_threads = 0) const;
 
  private:
   // Of this process, until now.

@@ -116,12 +116,13 @@ RunLog::Fractions RunLog::fractions(const collectives::ReducerCounters& counters
 }
 
 void RunLog::PrintTotal(const TrainOutcome& outcome, double exposed_fraction,
-                        const std::optional<pipeline::Diagnosis>& diagnosis) const {
+                        const std::optional<pipeline::Diagnosis>& diagnosis,
+                        const std::string& threads) const {
   if (first_.steps > 0) {
     Print(absl::StrFormat("input path: data wait %.1f%% of step time, %s (first step excluded)",
                           100 * outcome.wait_fraction,
                           pipeline::InputVerdict(outcome.wait_fraction)));
-    if (diagnosis.has_value() && diagnosis->rate > 0) PrintVerdict(*diagnosis);
+    if (diagnosis.has_value() && diagnosis->rate > 0) PrintVerdict(*diagnosis, threads);
     Print(FormatTotal(times(), total_));
   }
   if (outcome.skipped > 0) {
@@ -133,10 +134,12 @@ void RunLog::PrintTotal(const TrainOutcome& outcome, double exposed_fraction,
 }
 
 // The input path's line is of the rank that waited most, this one of rank 0.
-void RunLog::PrintVerdict(const pipeline::Diagnosis& diagnosis) const {
+void RunLog::PrintVerdict(const pipeline::Diagnosis& diagnosis, const std::string& threads) const {
   Print(absl::StrCat(communicator_.size() > 1 ? "verdict of rank 0: " : "verdict: ",
                      diagnosis.sentence));
-  if (diagnosis.threads > 1) {
+  if (!threads.empty()) {
+    Print("pipeline threads: " + threads);
+  } else if (diagnosis.threads > 1) {
     Print(absl::StrCat("pipeline threads: settled on ", diagnosis.threads_now, " of at most ",
                        diagnosis.threads));
   }

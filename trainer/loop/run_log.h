@@ -66,13 +66,15 @@ class RunLog {
   };
   Fractions fractions(const collectives::ReducerCounters& counters) const;
   std::optional<collectives::Straggler> straggler() const { return total_stragglers_.Slowest(); }
-  // `diagnosis` is of this rank's training pipeline, or nullopt.
+  // `diagnosis` is of this rank's training pipeline, or nullopt. `threads`: how many it has come to
+  // use (PipelineThreads::Describe); empty: their limit was fixed.
   void PrintTotal(const TrainOutcome& outcome, double exposed_fraction,
-                  const std::optional<pipeline::Diagnosis>& diagnosis) const;
+                  const std::optional<pipeline::Diagnosis>& diagnosis,
+                  const std::string& threads) const;
 
  private:
   void Print(const std::string& line) const;
-  void PrintVerdict(const pipeline::Diagnosis& diagnosis) const;
+  void PrintVerdict(const pipeline::Diagnosis& diagnosis, const std::string& threads) const;
   // All steps.
   StepTimes times() const;
   // Prints the cost of communication, if there was any.

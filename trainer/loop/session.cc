@@ -120,6 +120,8 @@ absl::StatusOr<std::unique_ptr<Session>> Opener::Open() {
 
 absl::Status Opener::LoadFiles() {
   MILLRACE_RETURN_IF_ERROR(LoadSessionFiles(options_, communicator_.local_size(), *session_));
+  session_->cores =
+      SplitCoresToGrow(session_->cores, static_cast<int>(session_->job.job.pipeline_threads()));
   if (!UsesServers(session_->job.job)) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(options_.job_path, ": ", kServersField,
                                                  " is for processes that do not go in step"));
@@ -356,8 +358,13 @@ absl::Status Opener::MakeBackends() {
 
 EvaluationParts EvaluationPartsOf(const Session& session) {
   const TrainedModel& main = session.main();
-  return {main.model,      *session.eval_plan,      session.job.eval_path,
-          session.context, session.quarantine_file, main.backend.get()};
+  return {.model = main.model,
+          .plan = *session.eval_plan,
+          .plan_path = session.job.eval_path,
+          .context = session.context,
+          .quarantine_file = session.quarantine_file,
+          .threads = session.cores.pipeline_first,
+          .backend = main.backend.get()};
 }
 
 absl::StatusOr<std::unique_ptr<Session>> OpenSession(const TrainOptions& options,

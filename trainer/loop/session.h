@@ -24,6 +24,7 @@
 #include "trainer/job/job.h"
 #include "trainer/loop/evaluate.h"
 #include "trainer/loop/parts.h"
+#include "trainer/loop/pipeline_threads.h"
 #include "trainer/loop/plan_file.h"
 #include "trainer/loop/steps.h"
 #include "trainer/loop/trained_model.h"
@@ -51,6 +52,7 @@ struct Session {
   std::string quarantine_file;                      // quarantine of both pipelines
   std::function<void(std::string_view line)> warn;  // TrainOptions'
   WriteFunction write_checkpoint;                   // TrainParts'
+  ThreadTrialOptions thread_trials;                 // TrainParts'
   std::unique_ptr<pipeline::Pipeline> train;        // null: the feed has it
   StepPlan steps;
   std::unique_ptr<Telemetry> telemetry;

@@ -97,6 +97,7 @@ absl::Status OpenTrainPipeline(const TrainOptions& options, int rank, int world,
     return Annotate(WithAdvice(opened.status(), options), session.job.train_path);
   }
   session.train = *std::move(opened);
+  session.train->SetThreadLimit(session.cores.pipeline_first);
   if (!options.trace_file.empty()) session.train->StartTrace();
   MILLRACE_RETURN_IF_ERROR(
       Annotate(CheckPlanFields(session, session.train->schema()), session.job.train_path));

@@ -61,6 +61,7 @@ absl::StatusOr<TrainOutcome> Run(const TrainParts& parts, const TrainOptions& op
   if (!session.ok()) return guard.Explain(session.status());
   held.session = *std::move(session);
   held.session->write_checkpoint = parts.write_checkpoint;
+  held.session->thread_trials = parts.thread_trials;
   TrainingLoop loop(options, communicator, guard, *held.session);
   TrainOutcome outcome;
   absl::Status status = WithoutExceptions([&] {

@@ -219,12 +219,19 @@ absl::Status TrainingLoop::Update(size_t i) {
   if (state.step % session_.steps.steps_per_epoch == 0) ++state.epoch;
   step.counted.seconds += SecondsSince(start);
   log_.AddStep(step.counted, outcome);
+  AdaptThreads(step.counted);
   saver_.NoteLoss(log_.last_loss() + log_.last_generator_loss(), step.bad_layer);
   if (state.loss_scale) {
     UpdateLossScale(session_.job.job.loss_scaling(), outcome.skip, *state.loss_scale);
   }
   MILLRACE_RETURN_IF_ERROR(CountSkips(outcome.skip));
   return AfterStep();
+}
+
+void TrainingLoop::AdaptThreads(const RunLog::Step& counted) {
+  const int before = threads_.limit();
+  const int limit = threads_.AddStep(counted.seconds, counted.wait_seconds);
+  if (limit != before) session_.train->SetThreadLimit(limit);
 }
 
 // All ranks skip the same steps.
@@ -310,6 +317,7 @@ absl::Status TrainingLoop::Log() {
 absl::Status TrainingLoop::EvaluateNow() {
   watch_.Pause();
   EvaluationParts parts = EvaluationPartsOf(session_);
+  parts.threads = threads_.settled();
   parts.done = options_.evaluation_progress;
   for (TrainedModel& trained : session_.models) MILLRACE_RETURN_IF_ERROR(trained.StoreBuffers());
   MILLRACE_RETURN_IF_ERROR(SwapWithAverages(session_));
@@ -350,8 +358,11 @@ absl::Status TrainingLoop::Finish() {
   outcome_.last_generator_loss = losses[1];
   outcome_.wait_fraction = fractions[0];
   outcome_.steps = session_.state.step;
+  const auto& refused = threads_.refused();
+  const int most_threads = refused.has_value() ? threads_.settled() : 0;
   log_.PrintTotal(outcome_, fractions[1],
-                  watch_.Finish(communicator_.size(), std::max(1, options_.replicas)));
+                  watch_.Finish(communicator_.size(), std::max(1, options_.replicas), most_threads),
+                  threads_.Describe(session_.cores.per_rank));
   return absl::OkStatus();
 }
 

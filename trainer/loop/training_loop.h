@@ -13,6 +13,7 @@
 #include "collectives/communicator.h"
 #include "pipeline/pipeline.h"
 #include "trainer/loop/batch_step.h"
+#include "trainer/loop/pipeline_threads.h"
 #include "trainer/loop/pipeline_watch.h"
 #include "trainer/loop/run_log.h"
 #include "trainer/loop/run_saver.h"
@@ -40,6 +41,7 @@ class TrainingLoop {
         log_(options, communicator, session),
         saver_(communicator, guard, session),
         watch_(session),
+        threads_(session.cores.pipeline_first, session.cores.pipeline_most, session.thread_trials),
         observed_(options, communicator.rank(), communicator.size(), session),
         batch_step_(MakeBatchStep(session, communicator)),
         begun_(session.state.step) {}
@@ -72,6 +74,7 @@ class TrainingLoop {
   // Updates the weights by the sums of the `i`th step that is ready.
   absl::Status Update(size_t i);
   absl::Status AverageStatistics(RunningStep& step);
+  void AdaptThreads(const RunLog::Step& counted);
   absl::Status CountSkips(bool skipped);
   absl::Status CompareWeights();
   absl::Status TellOfWeights();
@@ -88,6 +91,7 @@ class TrainingLoop {
   RunLog log_;
   RunSaver saver_;
   PipelineWatch watch_;  // begins on rank 0 only, behind the first step
+  PipelineThreads threads_;
   const Observed observed_;
   const std::unique_ptr<BatchStep> batch_step_;
   TrainOutcome outcome_;

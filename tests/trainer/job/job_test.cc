@@ -185,6 +185,19 @@ TEST(JobTest, CoresAreSplitAmongRanksComputeAndPipeline) {
   EXPECT_EQ(SplitCores(16, 1, 0, 2).PipelineText(), "2");
 }
 
+TEST(JobTest, APipelineWithoutANumberOfThreadsMayGrowToAllCoresOfItsRank) {
+  const auto split = [](int usable, int ranks, int pipeline) {
+    const CoreSplit cores = SplitCoresToGrow(SplitCores(usable, ranks, 0, pipeline), pipeline);
+    return std::vector<int>{cores.compute, cores.pipeline_first, cores.pipeline_most, cores.io};
+  };
+  EXPECT_EQ(split(1, 1, 0), (std::vector<int>{1, 1, 1, 4}));
+  EXPECT_EQ(split(2, 1, 0), (std::vector<int>{2, 1, 2, 4}));
+  EXPECT_EQ(split(16, 1, 0), (std::vector<int>{12, 4, 16, 8}));
+  EXPECT_EQ(split(16, 4, 0), (std::vector<int>{3, 1, 4, 4}));
+  EXPECT_EQ(split(16, 1, 6), (std::vector<int>{12, 6, 6, 12}));
+  EXPECT_EQ(split(2, 1, 1), (std::vector<int>{2, 1, 1, 4}));
+}
+
 TEST(ReportTest, LinesReadAsDocumented) {
   StepLine line;
   line.step = 120;

@@ -90,6 +90,62 @@ TEST_F(TrainTest, ThreadsOfThePipelineChangeNoBitOfTheWeights) {
   }
 }
 
+// Each step is a window in which the trainer starves.
+ThreadTrialOptions TrialsAtOnce() {
+  return {.window_steps = 1,
+          .window_seconds = 0,
+          .settle_steps = 0,
+          .settle_seconds = 0,
+          .starving = 0,
+          .first_hold = 0,
+          .longest_hold = 0};
+}
+
+TEST_F(TrainTest, ThreadsThatComeAndGoChangeNoBitOfTheWeights) {
+  double largest = 0;  // number of threads after a step, of rank 0
+  const auto weights_of = [&](const std::string& more, int world) {
+    RemoveCheckpoints();
+    WriteJob("checkpoints", "", "epochs: 4 " + more);
+    largest = 0;
+    adjust_ = [&](TrainOptions& options, const collectives::Communicator& communicator) {
+      options.threads = 2;  // the pipeline begins with one
+      if (communicator.rank() != 0) return;
+      options.metrics = std::make_shared<Metrics>();
+      options.on_weights = [&, metrics = options.metrics](uint64_t, auto&) {
+        largest = std::max(largest, metrics->gauge(metric::kWorkerTarget).value());
+      };
+    };
+    const auto outcome = Run(world);
+    EXPECT_TRUE(outcome.ok()) << outcome.status();
+    return outcome.ok() ? Load(outcome->checkpoint).tensors : TensorFile().tensors;
+  };
+  change_parts_ = [](TrainParts& parts, const collectives::Communicator&) {
+    parts.thread_trials = TrialsAtOnce();
+  };
+  for (const int world : {1, 2}) {
+    const auto fixed = weights_of("pipeline_threads: 1", world);
+    EXPECT_EQ(largest, 1);
+    EXPECT_THAT(lines_, Not(Contains(StartsWith("pipeline threads: "))));
+    const auto adapted = weights_of("", world);
+    EXPECT_EQ(largest, 2);
+    EXPECT_THAT(lines_, Contains(HasSubstr(", 2 per rank: 2 compute, 1 to 2 pipeline")));
+    EXPECT_THAT(lines_, Contains(StartsWith("pipeline threads: 1 to 2 of 2 cores, settled on ")));
+    ASSERT_EQ(adapted.size(), fixed.size());
+    for (const auto& [name, tensor] : adapted) EXPECT_EQ(tensor.data, fixed.at(name).data) << name;
+  }
+}
+
+TEST_F(TrainTest, ThreadsOfATrainerThatDoesNotStarveStayAtTheirShare) {
+  adjust_ = [&](TrainOptions& options, const collectives::Communicator&) { options.threads = 4; };
+  change_parts_ = [](TrainParts& parts, const collectives::Communicator&) {
+    parts.thread_trials.starving = 2;  // never
+  };
+  ASSERT_TRUE(Run(1).ok());
+  EXPECT_THAT(lines_, Contains(HasSubstr(": 3 compute, 1 to 4 pipeline")));
+  EXPECT_THAT(lines_, Contains("pipeline threads: 1 to 4 of 4 cores, settled on 1 (the trainer did "
+                               "not starve)"));
+}
+
 TEST_F(TrainTest, ABadLabelEndsAllRanksAndNamesTheRecord) {
   WriteShard(folder_ / "train-1.tfrecord", 20, kTrainSamples - 20, /*bad=*/25);
   const auto outcome = Run(2);
