@@ -124,7 +124,7 @@ std::filesystem::path FolderOf(const std::string& file) {
 
 // Checks that the text, as the file that it is to be, is the plan with other performance.
 //   FAILED_PRECONDITION  its names of files would be relative to another folder
-absl::Status CheckIsSame(const Flags& flags, const Plan& plan, const pipeline::EditedPlan& edited) {
+absl::Status CheckIsSame(const Flags& flags, const Plan& plan, const pipeline::EditedText& edited) {
   const bool same_folder = FolderOf(flags.out) == FolderOf(flags.file);
   MILLRACE_ASSIGN_OR_RETURN(
       const Plan changed,
@@ -175,7 +175,7 @@ absl::StatusOr<TuneReport> TuneFile(const Flags& flags, const pipeline::Variable
   MILLRACE_ASSIGN_OR_RETURN(TuneReport report, Search(flags, plan));
   const std::string title =
       absl::StrCat("by millrace tune, on ", report.defaults.threads, " cores");
-  MILLRACE_ASSIGN_OR_RETURN(const pipeline::EditedPlan edited,
+  MILLRACE_ASSIGN_OR_RETURN(const pipeline::EditedText edited,
                             pipeline::EditPlanText(text, variables, ChangesOf(report), title));
   report.variables = ChangedOf(variables, edited.variables);
   if (flags.out.empty()) return report;

@@ -107,10 +107,10 @@ void PrintDiagnosis(const TuneReport& report, size_t kept, std::string_view when
 }
 
 void PrintChanges(const TuneReport& report) {
-  const std::vector<pipeline::PlanChange> changes = ChangesOf(report);
+  const std::vector<pipeline::FieldChange> changes = ChangesOf(report);
   if (changes.empty()) absl::PrintF("\nno change of the plan is worth it; its text stays\n");
   if (!changes.empty()) absl::PrintF("\n");
-  for (const pipeline::PlanChange& change : changes) {
+  for (const pipeline::FieldChange& change : changes) {
     absl::PrintF("  %s: %d  (%s)\n", change.field, change.value, change.comment);
   }
   if (!report.out.empty()) absl::PrintF("wrote %s\n", report.out);
@@ -155,8 +155,8 @@ nlohmann::ordered_json TriedJson(const TriedChange& tried) {
 
 }  // namespace
 
-std::vector<pipeline::PlanChange> ChangesOf(const TuneReport& report) {
-  std::vector<pipeline::PlanChange> changes;
+std::vector<pipeline::FieldChange> ChangesOf(const TuneReport& report) {
+  std::vector<pipeline::FieldChange> changes;
   for (const Setting setting : kSettings) {
     const int value = ValueOf(report.result.settings, setting);
     // Some defaults follow other settings, so the value that was there before may not be any more.
@@ -207,7 +207,7 @@ void PrintTuneJson(const TuneReport& report) {
     json["diagnosed"].push_back(DiagnosedJson(one.diagnosis));
   }
   json["changes"] = nlohmann::ordered_json::object();
-  for (const pipeline::PlanChange& change : ChangesOf(report)) {
+  for (const pipeline::FieldChange& change : ChangesOf(report)) {
     json["changes"][change.field] = change.value;
   }
   json["tried"] = nlohmann::ordered_json::array();

@@ -35,7 +35,7 @@ struct TuneReport {
 
 // The changes of the plan, each with the comment that stands on its line: "was 2: +31 %, measured
 // 4 x".
-std::vector<pipeline::PlanChange> ChangesOf(const TuneReport& report);
+std::vector<pipeline::FieldChange> ChangesOf(const TuneReport& report);
 
 // Print on standard output.
 void PrintTuneText(const TuneReport& report);

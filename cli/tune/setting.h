@@ -18,7 +18,7 @@ inline constexpr std::array kSettings = {Setting::kThreads,   Setting::kIoThread
                                          Setting::kReadAhead, Setting::kRun,
                                          Setting::kRing,      Setting::kMemory};
 
-// The field of pipeline::PlanChange.
+// The field of pipeline::FieldChange.
 std::string_view FieldOf(Setting setting);
 // The largest value.
 int MostOf(Setting setting);

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/nearest_name.h"
 #include "base/status.h"
+#include "pipeline/plan/check_edited.h"
 #include "pipeline/plan/message.h"
 #include "pipeline/plan/text_edit.h"
 
@@ -17,7 +18,7 @@ namespace {
 using google::protobuf::FieldDescriptor;
 using google::protobuf::util::MessageDifferencer;
 
-const FieldDescriptor* FieldOf(const PlanChange& change) {
+const FieldDescriptor* FieldOf(const FieldChange& change) {
   return proto::Performance::descriptor()->FindFieldByName(change.field);
 }
 
@@ -28,8 +29,8 @@ int PrefetchIn(const proto::Pipeline& pipeline) {
   return stage == pipeline.stage().end() ? -1 : static_cast<int>(stage - pipeline.stage().begin());
 }
 
-absl::Status CheckFields(std::span<const PlanChange> changes) {
-  for (const PlanChange& change : changes) {
+absl::Status CheckFields(std::span<const FieldChange> changes) {
+  for (const FieldChange& change : changes) {
     const std::vector<std::string> known = PerformanceFields();
     if (std::ranges::find(known, change.field) != known.end()) continue;
     return absl::InvalidArgumentError(absl::StrCat("\"", change.field,
@@ -40,8 +41,8 @@ absl::Status CheckFields(std::span<const PlanChange> changes) {
 }
 
 // The message with the changes made.
-proto::Pipeline Changed(proto::Pipeline pipeline, std::span<const PlanChange> changes) {
-  for (const PlanChange& change : changes) {
+proto::Pipeline Changed(proto::Pipeline pipeline, std::span<const FieldChange> changes) {
+  for (const FieldChange& change : changes) {
     const auto value = static_cast<uint32_t>(change.value);
     if (const FieldDescriptor* const field = FieldOf(change)) {
       proto::Performance& performance = *pipeline.mutable_performance();
@@ -61,9 +62,9 @@ class Editor {
   Editor(const proto::Pipeline& pipeline, const TextLocations& locations, TextEdit& edit)
       : pipeline_(pipeline), locations_(locations), edit_(edit) {}
 
-  void Make(std::span<const PlanChange> changes, std::string_view title) {
+  void Make(std::span<const FieldChange> changes, std::string_view title) {
     std::vector<NewField> fields;
-    for (const PlanChange& change : changes) {
+    for (const FieldChange& change : changes) {
       if (FieldOf(change) == nullptr) {
         SetPrefetch(change);
       } else if (const auto name = Find({{"performance"}, {change.field}})) {
@@ -80,12 +81,12 @@ class Editor {
     return locations_.Find(std::span<const FieldStep>(path.begin(), path.size()));
   }
 
-  void SetPrefetch(const PlanChange& change) {
+  void SetPrefetch(const FieldChange& change) {
     const int stage = PrefetchIn(pipeline_);
     const std::string batches = absl::StrCat("batches: ", change.value);
     if (stage < 0) {
       return edit_.AddLines(
-          {absl::StrCat("stage { prefetch { ", batches, " } }", Behind(change.comment))});
+          {absl::StrCat("stage { prefetch { ", batches, " } }", CommentBehind(change.comment))});
     }
     if (const auto name = Find({{"stage", stage}, {"prefetch"}, {"batches"}})) {
       edit_.SetNumber(*name, change.value, change.comment);
@@ -96,16 +97,12 @@ class Editor {
 
   void AddToPerformance(const std::vector<NewField>& fields, std::string_view title) {
     if (const auto message = Find({{"performance"}})) return edit_.AddFields(*message, fields);
-    std::vector<std::string> lines = {absl::StrCat("performance {", Behind(title))};
+    std::vector<std::string> lines = {absl::StrCat("performance {", CommentBehind(title))};
     for (const NewField& field : fields) {
-      lines.push_back(absl::StrCat("  ", field.text, Behind(field.comment)));
+      lines.push_back(absl::StrCat("  ", field.text, CommentBehind(field.comment)));
     }
     lines.emplace_back("}");
     edit_.AddLines(lines);
-  }
-
-  static std::string Behind(std::string_view comment) {
-    return comment.empty() ? "" : absl::StrCat("  # ", ToAbsl(comment));
   }
 
   const proto::Pipeline& pipeline_;
@@ -132,8 +129,8 @@ std::vector<std::string> PerformanceFields() {
   return names;
 }
 
-absl::StatusOr<EditedPlan> EditPlanText(std::string_view text, const Variables& variables,
-                                        std::span<const PlanChange> changes,
+absl::StatusOr<EditedText> EditPlanText(std::string_view text, const Variables& variables,
+                                        std::span<const FieldChange> changes,
                                         std::string_view title) {
   MILLRACE_RETURN_IF_ERROR(CheckFields(changes));
   proto::Pipeline before;
@@ -141,18 +138,8 @@ absl::StatusOr<EditedPlan> EditPlanText(std::string_view text, const Variables& 
                             ParseTextProto(text, "the plan", variables, &before));
   TextEdit edit(text, variables);
   Editor(before, locations, edit).Make(changes, title);
-  EditedPlan edited{edit.Text(), edit.variables()};
-  proto::Pipeline after;
-  const absl::Status parsed =
-      ParseTextProto(edited.text, "the changed plan", edited.variables, &after).status();
-  if (!parsed.ok()) return absl::InternalError(parsed.message());
-  if (MessageDifferencer::Equals(after, Changed(before, changes))) return edited;
-  if (edited.variables != variables) {
-    return absl::FailedPreconditionError(
-        "a variable that is given for a number of `performance` or `prefetch` stands for something "
-        "else of the plan too");
-  }
-  return absl::InternalError("the changed text is not the plan with the changes");
+  return CheckEdited(edit, variables, Changed(before, changes),
+                     "a number of `performance` or `prefetch`", "the plan");
 }
 
 bool SameButPerformance(const Plan& a, const Plan& b) {

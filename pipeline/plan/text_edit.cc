@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/status.h"
@@ -29,6 +30,10 @@ std::string VariableIn(std::string_view text) {
 }
 
 }  // namespace
+
+std::string Quoted(std::string_view text) {
+  return absl::StrCat("\"", absl::CEscape(ToAbsl(text)), "\"");
+}
 
 TextEdit::TextEdit(std::string_view file, std::map<std::string, std::string> variables)
     : mark_bytes_(ByteOrderMarkBytes(file)),
@@ -111,6 +116,26 @@ void TextEdit::SetNumber(size_t name, uint64_t value, const std::string& comment
       {first, last,
        variable.empty() ? absl::StrCat(value) : absl::StrCat("${", variable, ":-", value, "}")});
   Comment(end, comment);
+}
+
+bool TextEdit::SetText(size_t name, std::string_view value, const std::string& comment) {
+  const std::string& text = parsed_.text;
+  const size_t begin = SkipBlanks(text, text.find(':', name) + 1);
+  size_t end = begin;
+  // Literals that follow each other are one.
+  for (size_t at = begin; at < text.size() && (text[at] == '"' || text[at] == '\'');) {
+    end = SkipLiteral(text, at);
+    at = SkipBlanks(text, end);
+  }
+  if (end == begin) return false;
+  const size_t first = parsed_.ToOriginal(begin);
+  const size_t last = EndInOriginal(end);
+  if (std::string_view(original_).substr(first, last - first).find("${") != std::string::npos) {
+    return false;
+  }
+  patches_.push_back({first, last, Quoted(value)});
+  Comment(end, comment);
+  return true;
 }
 
 void TextEdit::AddFields(size_t name, const std::vector<NewField>& fields) {

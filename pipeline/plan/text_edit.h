@@ -11,8 +11,8 @@
 
 #include "pipeline/plan/text_variables.h"
 
-// Changes of numbers in the text of a file that leave every other byte where it is: comments,
-// order, line ends, the way brackets are written.
+// Changes of values in the text of a file that leave every other byte where it is: comments, order,
+// line ends, the way brackets are written.
 
 namespace millrace::pipeline {
 
@@ -21,6 +21,9 @@ struct NewField {
   std::string text;  // "threads: 4"
   std::string comment;
 };
+
+// Returns `text` as a field's value is written.
+std::string Quoted(std::string_view text);
 
 // Places of fields are those of TextLocations::Find. Comments have no line end; of several that are
 // for one line, and of one that is there already, all are kept. Thread-compatible.
@@ -33,6 +36,9 @@ class TextEdit {
   // variable, that changes; where it is given to one, the variable's value in variables() does, and
   // the text stays.
   void SetNumber(size_t name, uint64_t value, const std::string& comment);
+  // Replaces the text of the field whose name is at `name`. Returns false, and changes nothing, if
+  // a variable is a part of it.
+  bool SetText(size_t name, std::string_view value, const std::string& comment);
   // Adds fields at the end of the message whose field's name is at `name`.
   void AddFields(size_t name, const std::vector<NewField>& fields);
   // Adds lines at the end of the file.

@@ -10,7 +10,7 @@ namespace {
 
 std::vector<std::string> FieldsOf(const TuneReport& report) {
   std::vector<std::string> fields;
-  for (const pipeline::PlanChange& change : ChangesOf(report)) fields.push_back(change.field);
+  for (const pipeline::FieldChange& change : ChangesOf(report)) fields.push_back(change.field);
   return fields;
 }
 

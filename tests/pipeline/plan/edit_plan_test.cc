@@ -18,7 +18,7 @@ namespace {
 constexpr char kStages[] = "stage { range { count: 9 } }\nstage { batch { size: 3 } }\n";
 
 // The plan's text after the changes, which must be a plan that differs in these only.
-std::string Edited(const std::string& text, const std::vector<PlanChange>& changes,
+std::string Edited(const std::string& text, const std::vector<FieldChange>& changes,
                    const Variables& variables = {}) {
   const auto edited = EditPlanText(text, variables, changes);
   EXPECT_TRUE(edited.ok()) << edited.status() << "\n" << text;
@@ -35,7 +35,7 @@ TEST(EditPlanTest, ABlockThatIsNotThereComesBehindTheText) {
   EXPECT_EQ(Edited(kStages, {{"threads", 4, "was 2"}, {"run_us", 100, ""}}),
             absl::StrCat(kStages, "performance {\n  threads: 4  # was 2\n  run_us: 100\n}\n"));
   const auto titled =
-      EditPlanText(kStages, {}, std::vector<PlanChange>{{"threads", 4, ""}}, "tuned");
+      EditPlanText(kStages, {}, std::vector<FieldChange>{{"threads", 4, ""}}, "tuned");
   ASSERT_TRUE(titled.ok());
   EXPECT_EQ(titled->text, absl::StrCat(kStages, "performance {  # tuned\n  threads: 4\n}\n"));
   EXPECT_EQ(Edited(kStages, {}), kStages);
@@ -69,7 +69,7 @@ TEST(EditPlanTest, AFieldThatIsNotThereComesIntoTheBlock) {
 }
 
 TEST(EditPlanTest, TheRingIsPrefetch) {
-  const PlanChange four = {"prefetch", 4, "was 2"};
+  const FieldChange four = {"prefetch", 4, "was 2"};
   EXPECT_EQ(Edited(absl::StrCat(kStages, "stage { prefetch { batches: 2 } }\n"), {four}),
             absl::StrCat(kStages, "stage { prefetch { batches: 4 } }  # was 2\n"));
   EXPECT_EQ(Edited(absl::StrCat(kStages, "stage {\n  prefetch {}\n}\n"), {four}),
@@ -89,7 +89,7 @@ TEST(EditPlanTest, LineEndsAreThoseOfTheFile) {
       absl::StrCat(kStages,
                    "performance {\n  threads: 4 # mine; was 2  \n  run_us: 100  # new\n}\n"
                    "stage { prefetch { batches: 4 } }\n");
-  const std::vector<PlanChange> changes = {
+  const std::vector<FieldChange> changes = {
       {"threads", 4, "was 2"}, {"run_us", 100, "new"}, {"prefetch", 4, ""}};
   for (const char* const end : {"\n", "\r\n", "\r"}) {
     EXPECT_EQ(Edited(absl::StrReplaceAll(before, {{"\n", end}}), changes),
@@ -111,7 +111,7 @@ TEST(EditPlanTest, CommentsAndStringsAreNoBracketsAndNoVariables) {
 TEST(EditPlanTest, AVariableKeepsItsName) {
   const std::string text =
       absl::StrCat("name: \"${NAME}\"\n", kStages, "performance { threads: ${THREADS:-2} }\n");
-  const std::vector<PlanChange> four = {{"threads", 4, "was 2"}};
+  const std::vector<FieldChange> four = {{"threads", 4, "was 2"}};
   EXPECT_EQ(Edited(text, four, {{"NAME", "a much longer name"}}),
             absl::StrReplaceAll(text, {{":-2} }", ":-4} }  # was 2"}}));
   // Where it is given a value, that changes.
@@ -125,7 +125,7 @@ TEST(EditPlanTest, AVariableKeepsItsName) {
 TEST(EditPlanTest, AVariableThatStandsForMoreIsRefused) {
   const std::string text =
       "stage { range { count: 9 } } stage { batch { size: ${N} } } performance { threads: ${N} }";
-  EXPECT_MESSAGE(EditPlanText(text, {{"N", "3"}}, std::vector<PlanChange>{{"threads", 4, ""}}),
+  EXPECT_MESSAGE(EditPlanText(text, {{"N", "3"}}, std::vector<FieldChange>{{"threads", 4, ""}}),
                  absl::StatusCode::kFailedPrecondition);
   const std::string defaults = absl::StrReplaceAll(text, {{"${N}", "${N:-3}"}});
   EXPECT_EQ(Edited(defaults, {{"threads", 4, ""}}),
@@ -133,9 +133,9 @@ TEST(EditPlanTest, AVariableThatStandsForMoreIsRefused) {
 }
 
 TEST(EditPlanTest, NothingElseCanBeChanged) {
-  EXPECT_MESSAGE(EditPlanText(kStages, {}, std::vector<PlanChange>{{"seed", 4, ""}}),
+  EXPECT_MESSAGE(EditPlanText(kStages, {}, std::vector<FieldChange>{{"seed", 4, ""}}),
                  absl::StatusCode::kInvalidArgument);
-  EXPECT_MESSAGE(EditPlanText(kStages, {}, std::vector<PlanChange>{{"thread", 4, ""}}),
+  EXPECT_MESSAGE(EditPlanText(kStages, {}, std::vector<FieldChange>{{"thread", 4, ""}}),
                  absl::StatusCode::kInvalidArgument);
 }
 
