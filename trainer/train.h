@@ -38,6 +38,9 @@ struct TrainOptions {
   // With `resume`: true to continue although the job, the training plan or the data have changed
   // since the checkpoint; `warn` tells what is lost.
   bool force = false;
+  // True for steps that leave nothing behind: no checkpoint is written or looked for, and nothing
+  // is evaluated, whatever the job says.
+  bool leaves_nothing = false;
   int threads = 0;     // cores of this rank; 0: usable cores / local ranks
   int replicas = 0;    // for TrainReplicas: ranks of this process; 0: as the job says
   std::string device;  // "cpu" or "cuda", in place of the job's; empty: as the job says

@@ -24,6 +24,13 @@ absl::Status CheckPlanFields(const Session& session, const Schema& schema) {
   return session.main().role.empty() ? CheckFields(model, schema) : CheckInputFields(model, schema);
 }
 
+// Takes out what would write files, or read others than a step does.
+void LeaveNothing(Session& session) {
+  session.job.job.clear_checkpoint();
+  session.job.checkpoint_folder.clear();
+  session.eval_plan.reset();
+}
+
 // The pipeline refuses a token of other data, or of another plan.
 absl::Status WithAdvice(const absl::Status& status, const TrainOptions& options) {
   if (!absl::IsFailedPrecondition(status) || !options.resume || options.force) return status;
@@ -57,6 +64,7 @@ absl::Status LoadSessionFiles(const TrainOptions& options, int local_ranks, Sess
         session.eval_plan, LoadPlan(job.eval_path, options.variables, used, session.eval_numbers));
   }
   MILLRACE_RETURN_IF_ERROR(pipeline::CheckVariablesUsed(options.variables, used));
+  if (options.leaves_nothing) LeaveNothing(session);
   if (options.resume && job.checkpoint_folder.empty()) {
     return absl::InvalidArgumentError(
         absl::StrCat(options.job_path, ": resume needs checkpoint.folder"));

@@ -76,7 +76,7 @@ absl::StatusOr<TrainOutcome> TrainingLoop::Run() {
                    session_.train_pipeline(), *guard_.timeline());
   }
   const bool finished_before = session_.state.step >= session_.steps.total_steps;
-  while (begun_ < session_.steps.total_steps && !outcome_.stopped) {
+  while (!IsOver() && !outcome_.stopped) {
     MILLRACE_RETURN_IF_ERROR(Step());
   }
   if (finished_before && session_.eval_plan) MILLRACE_RETURN_IF_ERROR(EvaluateNow());

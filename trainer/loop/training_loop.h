@@ -50,6 +50,12 @@ class TrainingLoop {
   // are Train's.
   absl::StatusOr<TrainOutcome> Run();
 
+  // Runs the next step, of which the batch is begun; REQUIRED: !IsOver().
+  absl::Status Step();
+  // True once all steps of the job are begun.
+  bool IsOver() const { return begun_ >= session_.steps.total_steps; }
+  RankFigures figures() const { return log_.figures(); }
+
   RunSaver& saver() { return saver_; }
   // The newest step that this rank has said to be in.
   int64_t place() const { return place_; }
@@ -66,7 +72,6 @@ class TrainingLoop {
   };
   absl::StatusOr<Told> TellPeers(bool failed, bool stop, bool begins_step);
   absl::Status Check(const absl::StatusOr<std::optional<TrainBatch>>& batch) const;
-  absl::Status Step();
   // Returns false if some rank was asked to stop.
   absl::StatusOr<bool> RunBatches(RunningStep& step);
   // Stands for a batch that the last step of an epoch lacks.
