@@ -4,6 +4,7 @@
 #include "cli/commands/explain_job.h"
 #include "cli/metrics/metrics_server.h"
 #include "cli/program.h"
+#include "cli/tune/job_target.h"
 #include "collectives/factory.h"
 #include "trainer/train.h"
 
@@ -14,6 +15,7 @@ int main(int argc, char** argv) {
                    "\n", "compute: ", absl::StrJoin(millrace::trainer::BackendNames(), ", "), "\n");
   jobs.examples = "  mpirun -np 2 millrace train examples/fashion_mnist/job.pbtxt\n";
   jobs.explainer = millrace::cli::ExplainerOfJobs();
+  jobs.open_job = &millrace::cli::OpenTunedJob;
   jobs.serve_metrics = &millrace::cli::ServeMetrics;
   jobs.add = [](millrace::cli::Command& top) {
     millrace::cli::AddBench(top);

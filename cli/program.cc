@@ -65,7 +65,7 @@ int RunLine(int argc, char** argv, const Jobs& jobs) {
   AddRun(reading, jobs.serve_metrics);
   AddShow(reading);
   AddTop(reading);
-  AddTune(reading, jobs.explainer);
+  AddTune(reading, jobs.explainer, jobs.open_job);
   AddAudit(reading);
   AddDoctor(top);
   if (jobs.add != nullptr) jobs.add(top);

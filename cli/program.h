@@ -10,7 +10,8 @@
 
 namespace millrace::cli {
 
-class Command;  // cli/flags/command_line.h
+class Command;   // cli/flags/command_line.h
+class TunedJob;  // cli/tune/target.h
 
 // The explanation of jobs and models by `explain`, for programs that train.
 struct JobExplainer {
@@ -20,6 +21,10 @@ struct JobExplainer {
                                          const std::map<std::string, std::string>& variables,
                                          bool as_dot) = nullptr;
 };
+
+// Opens the training of the job in a file, for `tune`.
+using JobOpener = absl::StatusOr<std::unique_ptr<TunedJob>> (*)(
+    const std::string& path, const std::map<std::string, std::string>& variables);
 
 // Starts a server for a registry at "[HOST:]PORT", `rank` ports behind that one, and tells the user
 // where it is. The server stands as long as what is returned.
@@ -32,6 +37,7 @@ struct Jobs {
   std::string facts;     // lines of --version, each with its line end
   std::string examples;  // lines of --help, each with its line end
   JobExplainer explainer;
+  JobOpener open_job = nullptr;            // null: jobs cannot be tuned
   MetricsServing serve_metrics = nullptr;  // the server of `run --metrics`; null: there is none
   void (*add)(Command& top) = nullptr;  // adds the commands that start jobs; null: there are none
 };

@@ -23,7 +23,8 @@ void AddExplain(Command parent, const JobExplainer& jobs);
 void AddRun(Command parent, MetricsServing serve);
 void AddShow(Command parent);
 void AddTop(Command parent);
-void AddTune(Command parent, const JobExplainer& jobs);
+// `open_job` may be null.
+void AddTune(Command parent, const JobExplainer& jobs, JobOpener open_job);
 void AddAudit(Command parent);
 void AddDoctor(Command parent);
 void AddBench(Command parent);

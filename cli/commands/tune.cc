@@ -1,7 +1,4 @@
 #include <algorithm>
-#include <filesystem>
-#include <limits>
-#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -9,7 +6,6 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "base/atomic_file.h"
 #include "base/context.h"
 #include "base/host.h"
 #include "base/status.h"
@@ -18,19 +14,22 @@
 #include "cli/flags/checks.h"
 #include "cli/tune/advice.h"
 #include "cli/tune/guided.h"
+#include "cli/tune/plan_target.h"
 #include "cli/tune/report.h"
 #include "cli/tune/search.h"
+#include "cli/tune/target.h"
 #include "cli/tune/trials.h"
+#include "cli/tune/tuned_text.h"
 #include "cli/wait/progress.h"
 #include "pipeline/diagnosis.h"
 #include "pipeline/edit_plan.h"
+#include "pipeline/edit_text.h"
 #include "pipeline/performance.h"
 #include "pipeline/plan.h"
-#include "pipeline/text_proto.h"
-#include "readers/open_file.h"
 
-// `millrace tune` measures a plan under other settings of its performance, and writes its file with
-// the best ones. No batch changes: only fields that are outside the plan's fingerprint do.
+// `millrace tune` measures a plan, or the training of a job, under other settings of its
+// performance, and writes its file with the best ones. No batch and no weight changes: only fields
+// that are outside the plan's fingerprint do, and those that a job's weights do not depend on.
 
 namespace millrace::cli {
 namespace {
@@ -40,6 +39,7 @@ using pipeline::Plan;
 struct Flags {
   std::string file;
   std::string out;
+  std::string plan_out;
   bool overwrite = false;
   bool json = false;
   std::vector<std::string> variables;
@@ -64,7 +64,7 @@ int MostMemoryMib(const Settings& settings, const Defaults& defaults) {
 // Fills in the limits that no flag gives.
 void FillLimits(const Settings& settings, const Defaults& defaults, TuneLimits& limits) {
   if (limits.max_threads == 0) {
-    limits.max_threads = std::max(defaults.threads, settings.threads);
+    limits.max_threads = std::max(defaults.cores, settings.threads);
   }
   if (limits.max_memory_mib == 0) limits.max_memory_mib = MostMemoryMib(settings, defaults);
 }
@@ -80,7 +80,7 @@ Settings StartOf(Settings settings, const Defaults& defaults, const TuneLimits& 
 }
 
 // The diagnosis of the settings, once for all the time that the search stays with them.
-const pipeline::Diagnosis& DiagnosisNow(const Settings& now, const PlanTrials& trials,
+const pipeline::Diagnosis& DiagnosisNow(const Settings& now, const Trials& trials,
                                         TuneReport& report) {
   if (report.diagnosed.empty() || report.diagnosed.back().settings != now) {
     report.diagnosed.push_back({now, trials.DiagnosisOf(now).value_or(pipeline::Diagnosis{})});
@@ -88,16 +88,13 @@ const pipeline::Diagnosis& DiagnosisNow(const Settings& now, const PlanTrials& t
   return report.diagnosed.back().diagnosis;
 }
 
-absl::StatusOr<TuneReport> Search(const Flags& flags, const Plan& plan) {
-  TuneReport report;
-  report.file = flags.file;
-  report.before = pipeline::PerformanceOf(plan);
-  report.limits = flags.limits;
+// Fills in the results of `report`, whose files, limits and settings before are there.
+absl::Status Search(const Flags& flags, TuneTarget& target, TuneReport& report) {
   const double turn =
       flags.turn > 0 ? flags.turn
                      : std::clamp(kTurnPart * flags.limits.seconds, kShortestTurn, kLongestTurn);
   const double begin = SecondsNow();
-  PlanTrials trials(plan, turn);
+  Trials trials(target, turn);
   MILLRACE_ASSIGN_OR_RETURN(report.defaults, trials.FindDefaults(report.before));
   FillLimits(report.before, report.defaults, report.limits);
   const auto candidates = [&](const Settings& now, std::span<const Settings> without_gain) {
@@ -112,87 +109,116 @@ absl::StatusOr<TuneReport> Search(const Flags& flags, const Plan& plan) {
       report.result, Tune(StartOf(report.before, report.defaults, report.limits), report.defaults,
                           report.limits, candidates, bench, seen));
   report.seconds = SecondsNow() - begin;
-  report.advice = AdviceFor(plan);
-  return report;
+  return absl::OkStatus();
 }
 
-std::filesystem::path FolderOf(const std::string& file) {
-  std::error_code error;
-  return std::filesystem::weakly_canonical(std::filesystem::absolute(file, error).parent_path(),
-                                           error);
+std::string TitleOf(const TuneReport& report) {
+  return absl::StrCat("by millrace tune, on ", report.defaults.cores, " cores");
 }
 
-// Checks that the text, as the file that it is to be, is the plan with other performance.
-//   FAILED_PRECONDITION  its names of files would be relative to another folder
-absl::Status CheckIsSame(const Flags& flags, const Plan& plan, const pipeline::EditedText& edited) {
-  const bool same_folder = FolderOf(flags.out) == FolderOf(flags.file);
-  MILLRACE_ASSIGN_OR_RETURN(
-      const Plan changed,
-      Plan::FromTextOfFile(edited.text, same_folder ? flags.file : flags.out, edited.variables));
-  if (changed.Fingerprint() != plan.Fingerprint()) {
-    return absl::InternalError("the changed plan has another fingerprint");
-  }
-  if (SameButPerformance(plan, changed)) return absl::OkStatus();
-  if (same_folder) return absl::InternalError("the changed plan is another plan");
-  return absl::FailedPreconditionError(
-      absl::StrCat(flags.out, ": names of files in the plan are relative to its folder; write to ",
-                   FolderOf(flags.file).string()));
-}
-
-absl::Status WriteFile(const Flags& flags, const std::string& text) {
-  MILLRACE_ASSIGN_OR_RETURN(const auto file, AtomicFile::Create(flags.out));
-  MILLRACE_RETURN_IF_ERROR(file->Append(std::as_bytes(std::span(text))));
-  return file->Commit(/*sync=*/false, flags.overwrite ? Existing::kReplace : Existing::kKeep);
-}
-
-absl::Status CheckFree(const Flags& flags) {
-  std::error_code error;
-  if (flags.out.empty() || flags.overwrite || !std::filesystem::exists(flags.out, error)) {
-    return absl::OkStatus();
-  }
-  return absl::AlreadyExistsError(absl::StrCat(flags.out, ": exists; --overwrite replaces it"));
-}
-
-// Variables whose values are not those that were given.
-std::map<std::string, std::string> ChangedOf(const pipeline::Variables& given,
-                                             const pipeline::Variables& now) {
-  std::map<std::string, std::string> changed;
-  for (const auto& [name, value] : now) {
-    if (given.at(name) != value) changed.emplace(name, value);
-  }
-  return changed;
-}
-
-absl::StatusOr<TuneReport> TuneFile(const Flags& flags, const pipeline::Variables& variables) {
-  MILLRACE_RETURN_IF_ERROR(CheckFree(flags));
-  MILLRACE_ASSIGN_OR_RETURN(const std::string text,
-                            readers::ReadWholeFile(flags.file, pipeline::kMaxTextProtoBytes));
+absl::StatusOr<TuneReport> TunePlan(const Flags& flags, const pipeline::Variables& variables) {
+  const TunedText tuned = {flags.file, flags.out, flags.overwrite};
+  MILLRACE_RETURN_IF_ERROR(CheckFree(tuned));
+  MILLRACE_ASSIGN_OR_RETURN(const std::string text, ReadText(flags.file));
   MILLRACE_ASSIGN_OR_RETURN(const Plan plan, Plan::FromFile(flags.file, variables));
-  if (!flags.out.empty()) {  // not after a minute's search
-    MILLRACE_RETURN_IF_ERROR(CheckIsSame(flags, plan, {text, variables}));
-    MILLRACE_RETURN_IF_ERROR(AtomicFile::Create(flags.out).status());
-  }
-  MILLRACE_ASSIGN_OR_RETURN(TuneReport report, Search(flags, plan));
-  const std::string title =
-      absl::StrCat("by millrace tune, on ", report.defaults.threads, " cores");
-  MILLRACE_ASSIGN_OR_RETURN(const pipeline::EditedText edited,
-                            pipeline::EditPlanText(text, variables, ChangesOf(report), title));
+  MILLRACE_RETURN_IF_ERROR(CheckPlanFits(tuned, plan, {text, variables}));  // before the search
+  TuneReport report;
+  report.file = flags.file;
+  report.before = pipeline::PerformanceOf(plan);
+  report.limits = flags.limits;
+  PlanTarget target(plan);
+  MILLRACE_RETURN_IF_ERROR(Search(flags, target, report));
+  report.advice = AdviceFor(plan);
+  MILLRACE_ASSIGN_OR_RETURN(
+      const pipeline::EditedText edited,
+      pipeline::EditPlanText(text, variables, ChangesOf(report, TunedFile::kPlan),
+                             TitleOf(report)));
   report.variables = ChangedOf(variables, edited.variables);
   if (flags.out.empty()) return report;
-  MILLRACE_RETURN_IF_ERROR(CheckIsSame(flags, plan, edited));
-  MILLRACE_RETURN_IF_ERROR(WriteFile(flags, edited.text));
+  MILLRACE_RETURN_IF_ERROR(CheckPlanFits(tuned, plan, edited));
+  MILLRACE_RETURN_IF_ERROR(WriteText(tuned, edited.text));
   report.out = flags.out;
   return report;
 }
 
-int Run(const Flags& flags, const JobExplainer& jobs) {
+// The plan of the job gets another name, unless it is replaced.
+void NamePlan(const Flags& flags, TuneReport& report) {
+  const std::string before = NameBeside(flags.file, report.plan_file);
+  const std::string name = NameBeside(flags.file, flags.plan_out);
+  if (name == before) return;
+  report.train = name;
+  report.train_before = before;
+}
+
+// Writes the file of the job, if it is to be.
+absl::Status WriteJob(const TunedText& tuned, const TunedJob& job, const std::string& text,
+                      const pipeline::Variables& variables, TuneReport& report) {
+  MILLRACE_ASSIGN_OR_RETURN(
+      const pipeline::EditedText edited,
+      job.Edit(text, variables, ChangesOf(report, TunedFile::kJob), TitleOf(report)));
+  report.variables.merge(ChangedOf(variables, edited.variables));
+  if (tuned.out.empty()) return absl::OkStatus();
+  MILLRACE_RETURN_IF_ERROR(WriteText(tuned, edited.text));
+  report.out = tuned.out;
+  return absl::OkStatus();
+}
+
+// Writes the file of the job's plan, if it is to be.
+absl::Status WritePlanOfJob(const TunedText& tuned, const TunedJob& job, const std::string& text,
+                            const pipeline::Variables& variables, TuneReport& report) {
+  MILLRACE_ASSIGN_OR_RETURN(
+      const pipeline::EditedText edited,
+      pipeline::EditPlanText(text, variables, ChangesOf(report, TunedFile::kPlan),
+                             TitleOf(report)));
+  report.variables.merge(ChangedOf(variables, edited.variables));
+  if (tuned.out.empty()) return absl::OkStatus();
+  MILLRACE_RETURN_IF_ERROR(CheckPlanFits(tuned, job.plan(), edited));
+  MILLRACE_RETURN_IF_ERROR(WriteText(tuned, edited.text));
+  report.plan_out = tuned.out;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<TuneReport> TuneJob(const Flags& flags, const pipeline::Variables& variables,
+                                   JobOpener open) {
+  const TunedText tuned = {flags.file, flags.out, flags.overwrite};
+  MILLRACE_RETURN_IF_ERROR(CheckFree(tuned));
+  MILLRACE_ASSIGN_OR_RETURN(const std::string text, ReadText(flags.file));
+  MILLRACE_RETURN_IF_ERROR(CheckJobFits(tuned));
+  MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<TunedJob> job, open(flags.file, variables));
+  const TunedText tuned_plan = {job->plan_path(), flags.plan_out, flags.overwrite};
+  MILLRACE_RETURN_IF_ERROR(CheckFree(tuned_plan));
+  MILLRACE_ASSIGN_OR_RETURN(const std::string plan_text, ReadText(tuned_plan.file));
+  MILLRACE_ASSIGN_OR_RETURN(const pipeline::Variables plan_variables,
+                            NamedIn(tuned_plan.file, variables));
+  MILLRACE_RETURN_IF_ERROR(CheckPlanFits(tuned_plan, job->plan(), {plan_text, plan_variables}));
+  TuneReport report;
+  report.file = flags.file;
+  report.plan_file = tuned_plan.file;
+  report.compute_threads = job->compute_threads();
+  report.before = job->settings();
+  report.limits = flags.limits;
+  report.limits.job_fields_only = !flags.out.empty() && flags.plan_out.empty();
+  if (!flags.plan_out.empty()) NamePlan(flags, report);
+  MILLRACE_RETURN_IF_ERROR(  // before the search
+      job->Edit(text, variables, ChangesOf(report, TunedFile::kJob), "").status());
+  MILLRACE_RETURN_IF_ERROR(Search(flags, *job, report));
+  report.advice = AdviceFor(job->plan());
+  MILLRACE_RETURN_IF_ERROR(WritePlanOfJob(tuned_plan, *job, plan_text, plan_variables, report));
+  MILLRACE_RETURN_IF_ERROR(WriteJob(tuned, *job, text, variables, report));
+  return report;
+}
+
+int Run(const Flags& flags, const JobExplainer& jobs, JobOpener open_job) {
   const auto variables = ParseVariables(flags.variables);
   if (!variables.ok()) return FailUsage(variables.status());
-  if (jobs.is_job != nullptr && jobs.is_job(flags.file)) {
-    return FailUsage(flags.file +
-                     ": this is a job or a model; give the plan that the job names in `train`");
+  const bool is_job = jobs.is_job != nullptr && jobs.is_job(flags.file);
+  if (is_job && open_job == nullptr) {
+    return FailUsage(flags.file + ": this is a job, and this program does not train");
   }
-  const auto report = TuneFile(flags, *variables);
+  if (!flags.plan_out.empty() && (!is_job || flags.out.empty() || flags.plan_out == flags.out)) {
+    return FailUsage("--plan-out goes with a job, and with another file of -o");
+  }
+  const auto report = is_job ? TuneJob(flags, *variables, open_job) : TunePlan(flags, *variables);
   if (!report.ok()) return Fail(report.status());
   if (flags.json) {
     PrintTuneJson(*report);
@@ -204,13 +230,15 @@ int Run(const Flags& flags, const JobExplainer& jobs) {
 
 }  // namespace
 
-void AddTune(Command parent, const JobExplainer& jobs) {
+void AddTune(Command parent, const JobExplainer& jobs, JobOpener open_job) {
   auto flags = std::make_shared<Flags>();
   Command command = parent.AddCommand(
-      "tune", "Measure a pipeline under other settings, and write its file with the best ones");
-  command.Add("file", flags->file, "Pipeline file (protobuf text format)").Required();
+      "tune", "Measure a pipeline or a job under other settings, and write its file with the best");
+  command.Add("file", flags->file, "Pipeline or job file (protobuf text format)").Required();
   command.Add("-o,--out", flags->out,
-              "The file to write: the plan as it is, but for its performance");
+              "The file to write: the plan or job as it is, but for its performance");
+  command.Add("--plan-out", flags->plan_out,
+              "With a job: the file to write of its plan, whose own settings are tuned too");
   command.AddSwitch("--overwrite", flags->overwrite, "Replace the file to write if it exists");
   command.Add("--var", flags->variables, "NAME=VALUE for ${NAME} in the file; repeatable")
       .OneValueEach();
@@ -234,8 +262,9 @@ void AddTune(Command parent, const JobExplainer& jobs) {
       "Examples:\n"
       "  millrace tune examples/imagenet/train.pbtxt --var DATA=shards \\\n"
       "      -o examples/imagenet/tuned.pbtxt\n"
-      "  millrace tune pipeline.pbtxt --seconds 20 --pace 1786 --json");
-  command.Do([flags, jobs] { return Run(*flags, jobs); });
+      "  millrace tune pipeline.pbtxt --seconds 20 --pace 1786 --json\n"
+      "  millrace tune job.pbtxt -o better_job.pbtxt");
+  command.Do([flags, jobs, open_job] { return Run(*flags, jobs, open_job); });
 }
 
 }  // namespace millrace::cli

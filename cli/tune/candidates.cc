@@ -30,6 +30,7 @@ class Around {
       : now_(now), defaults_(defaults), limits_(limits) {}
 
   void AddEach(Setting setting, bool larger, bool smaller) {
+    if (!MayChange(setting)) return;
     const int value = InEffect(now_, setting, defaults_);
     for (const int wanted : ValuesBeside(setting, value)) {
       const int other = std::min(wanted, MostOf(setting, limits_));
@@ -42,6 +43,7 @@ class Around {
   Candidate AllAhead() const {
     Candidate candidate;
     for (const Setting setting : kAhead) {
+      if (!MayChange(setting)) continue;
       const int value = InEffect(now_, setting, defaults_);
       const int other = std::min(kFactor * value, MostOf(setting, limits_));
       if (other > value) candidate.push_back({setting, other});
@@ -57,6 +59,10 @@ class Around {
   std::vector<Candidate> Take() && { return std::move(candidates_); }
 
  private:
+  bool MayChange(Setting setting) const {
+    return !limits_.job_fields_only || !JobFieldOf(setting).empty();
+  }
+
   const Settings& now_;
   const Defaults& defaults_;
   const TuneLimits& limits_;

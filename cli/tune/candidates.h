@@ -23,6 +23,8 @@ struct TuneLimits {
   // Samples per second that are enough: then fewer threads count for more than a higher rate. 0: as
   // many as can be.
   double pace = 0;
+  // True if the only settings are those that a job says for itself.
+  bool job_fields_only = false;
 };
 
 // Another value of one setting.

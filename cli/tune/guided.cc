@@ -176,14 +176,20 @@ CandidateGroups InGuidedOrder(const std::vector<Candidate>& candidates, const Se
   return groups;
 }
 
-std::string GuidanceText(const Diagnosis& diagnosis) {
+std::string GuidanceText(const Diagnosis& diagnosis, bool job_fields_only) {
   if (diagnosis.binding.empty()) return "too little was delivered to know what binds";
   const std::string bound =
       "bound by " + absl::StrJoin(diagnosis.binding, " and ", [](std::string* out, Limit limit) {
         out->append(pipeline::LimitName(limit));
       });
-  const std::vector<Setting> first = SettingsFirst(diagnosis);
-  if (first.empty()) return bound + ", which no setting lifts";
+  std::vector<Setting> first = SettingsFirst(diagnosis);
+  if (job_fields_only) {
+    std::erase_if(first, [](Setting setting) { return JobFieldOf(setting).empty(); });
+  }
+  if (first.empty()) {
+    return absl::StrCat(bound, ", which no setting ", job_fields_only ? "of the job " : "",
+                        "lifts");
+  }
   return absl::StrCat(bound, ": ",
                       absl::StrJoin(first, ", ",
                                     [&](std::string* out, Setting setting) {

@@ -26,8 +26,9 @@ std::vector<Setting> SettingsFirst(const pipeline::Diagnosis& diagnosis);
 CandidateGroups InGuidedOrder(const std::vector<Candidate>& candidates, const Settings& now,
                               const Defaults& defaults, const pipeline::Diagnosis& diagnosis);
 
-// "bound by worker CPU: threads (about +84 %), run_us first".
-std::string GuidanceText(const pipeline::Diagnosis& diagnosis);
+// "bound by worker CPU: threads (about +84 %), run_us first", of settings that may change: all of
+// them, or those that a job says for itself.
+std::string GuidanceText(const pipeline::Diagnosis& diagnosis, bool job_fields_only = false);
 
 }  // namespace millrace::cli
 

@@ -86,9 +86,24 @@ std::string RateText(const Turns& turns) {
   return absl::StrFormat("%.0f +- %.1f %%", turns.best(), 100 * turns.spread());
 }
 
-void PrintTried(const TriedChange& tried) {
+bool IsOfJob(const TuneReport& report) { return !report.plan_file.empty(); }
+
+// The file that has the setting.
+TunedFile FileOf(const TuneReport& report, Setting setting) {
+  return IsOfJob(report) && !JobFieldOf(setting).empty() ? TunedFile::kJob : TunedFile::kPlan;
+}
+
+std::string_view NameIn(TunedFile file, Setting setting) {
+  return file == TunedFile::kJob ? JobFieldOf(setting) : FieldOf(setting);
+}
+
+std::string_view NameOf(const TuneReport& report, Setting setting) {
+  return NameIn(FileOf(report, setting), setting);
+}
+
+void PrintTried(const TuneReport& report, const TriedChange& tried) {
   for (size_t i = 0; i < tried.candidate.size(); ++i) {
-    absl::PrintF("  %-18s %6d -> %-6d", FieldOf(tried.candidate[i].setting), tried.before[i],
+    absl::PrintF("  %-18s %6d -> %-6d", NameOf(report, tried.candidate[i].setting), tried.before[i],
                  tried.candidate[i].value);
     if (i + 1 < tried.candidate.size()) absl::PrintF(" and\n");
   }
@@ -103,19 +118,41 @@ void PrintTried(const TriedChange& tried) {
 // Prints the limit that the diagnosis named after as many kept changes.
 void PrintDiagnosis(const TuneReport& report, size_t kept, std::string_view when) {
   if (kept >= report.diagnosed.size()) return;
-  absl::PrintF("  %s%s\n", when, GuidanceText(report.diagnosed[kept].diagnosis));
+  absl::PrintF("  %s%s\n", when,
+               GuidanceText(report.diagnosed[kept].diagnosis, report.limits.job_fields_only));
+}
+
+void PrintChangesOf(const std::vector<pipeline::FieldChange>& changes) {
+  for (const pipeline::FieldChange& change : changes) {
+    const std::string value = change.text.value_or(absl::StrCat(change.value));
+    absl::PrintF("  %s: %s  (%s)\n", change.field, value, change.comment);
+  }
 }
 
 void PrintChanges(const TuneReport& report) {
-  const std::vector<pipeline::FieldChange> changes = ChangesOf(report);
-  if (changes.empty()) absl::PrintF("\nno change of the plan is worth it; its text stays\n");
-  if (!changes.empty()) absl::PrintF("\n");
-  for (const pipeline::FieldChange& change : changes) {
-    absl::PrintF("  %s: %d  (%s)\n", change.field, change.value, change.comment);
+  const std::vector<pipeline::FieldChange> job = ChangesOf(report, TunedFile::kJob);
+  const std::vector<pipeline::FieldChange> plan = ChangesOf(report, TunedFile::kPlan);
+  absl::PrintF("\n");
+  if (job.empty() && plan.empty()) {
+    absl::PrintF("no change of the %s is worth it; its text stays\n",
+                 IsOfJob(report) ? "job" : "plan");
   }
-  if (!report.out.empty()) absl::PrintF("wrote %s\n", report.out);
+  PrintChangesOf(job);
+  if (IsOfJob(report) && !plan.empty()) absl::PrintF("in the plan %s\n", report.plan_file);
+  PrintChangesOf(plan);
+  for (const std::string& out : {report.out, report.plan_out}) {
+    if (!out.empty()) absl::PrintF("wrote %s\n", out);
+  }
   for (const auto& [name, value] : report.variables) {
-    absl::PrintF("the plan has a variable for it: --var %s=%s\n", name, value);
+    absl::PrintF("a variable stands for it: --var %s=%s\n", name, value);
+  }
+}
+
+void PrintJobNotes(const TuneReport& report) {
+  absl::PrintF("\ncompute threads stay %d: results depend on their number\n",
+               report.compute_threads);
+  if (report.limits.job_fields_only) {
+    absl::PrintF("%s was left alone; --plan-out tunes it too\n", report.plan_file);
   }
 }
 
@@ -135,11 +172,21 @@ nlohmann::ordered_json DiagnosedJson(const pipeline::Diagnosis& diagnosis) {
   return json;
 }
 
-nlohmann::ordered_json TriedJson(const TriedChange& tried) {
+nlohmann::ordered_json ChangesJson(const std::vector<pipeline::FieldChange>& changes) {
+  nlohmann::ordered_json json = nlohmann::ordered_json::object();
+  for (const pipeline::FieldChange& change : changes) {
+    nlohmann::ordered_json value = change.value;
+    if (change.text.has_value()) value = *change.text;
+    json[change.field] = value;
+  }
+  return json;
+}
+
+nlohmann::ordered_json TriedJson(const TuneReport& report, const TriedChange& tried) {
   nlohmann::ordered_json json = {{"changes", nlohmann::ordered_json::array()},
                                  {"outcome", OutcomeText(tried.outcome)}};
   for (size_t i = 0; i < tried.candidate.size(); ++i) {
-    json["changes"].push_back({{"setting", FieldOf(tried.candidate[i].setting)},
+    json["changes"].push_back({{"setting", NameOf(report, tried.candidate[i].setting)},
                                {"before", tried.before[i]},
                                {"value", tried.candidate[i].value}});
   }
@@ -155,32 +202,38 @@ nlohmann::ordered_json TriedJson(const TriedChange& tried) {
 
 }  // namespace
 
-std::vector<pipeline::FieldChange> ChangesOf(const TuneReport& report) {
+std::vector<pipeline::FieldChange> ChangesOf(const TuneReport& report, TunedFile file) {
   std::vector<pipeline::FieldChange> changes;
   for (const Setting setting : kSettings) {
+    if (FileOf(report, setting) != file) continue;
     const int value = ValueOf(report.result.settings, setting);
     // Some defaults follow other settings, so the value that was there before may not be any more.
     Settings unwritten = report.result.settings;
     ValueOf(unwritten, setting) = ValueOf(report.before, setting);
     if (value == 0 || value == InEffect(unwritten, setting, report.defaults)) continue;
-    changes.push_back(
-        {std::string(FieldOf(setting)), static_cast<uint64_t>(value), CommentOf(report, setting)});
+    changes.push_back({std::string(NameIn(file, setting)), static_cast<uint64_t>(value),
+                       CommentOf(report, setting)});
+  }
+  if (file == TunedFile::kJob && !report.train.empty()) {
+    changes.push_back({.field = "train",
+                       .comment = absl::StrCat("was ", report.train_before),
+                       .text = report.train});
   }
   return changes;
 }
 
 void PrintTuneText(const TuneReport& report) {
   const TuneResult& result = report.result;
-  absl::PrintF("%s: %s samples/s; threads: %d, usable cores: %d\n", report.file,
-               RateText(result.start), InEffect(report.before, Setting::kThreads, report.defaults),
-               report.defaults.threads);
+  absl::PrintF("%s: %s samples/s; %s: %d, usable cores: %d\n", report.file, RateText(result.start),
+               NameOf(report, Setting::kThreads),
+               InEffect(report.before, Setting::kThreads, report.defaults), report.defaults.cores);
   if (result.start.spread() > kCalm) {
     absl::PrintF("  turns without a change differ much: other programs use the machine\n");
   }
   PrintDiagnosis(report, 0, "");
   size_t kept = 0;
   for (const TriedChange& tried : result.tried) {
-    PrintTried(tried);
+    PrintTried(report, tried);
     if (tried.outcome == Outcome::kKept) PrintDiagnosis(report, ++kept, "now ");
   }
   absl::PrintF("%d changes tried in %.0f s; %s\n", result.tried.size(), report.seconds,
@@ -190,6 +243,7 @@ void PrintTuneText(const TuneReport& report) {
                  result.best.best());
   }
   PrintChanges(report);
+  if (IsOfJob(report)) PrintJobNotes(report);
   if (report.advice.empty()) return;
   absl::PrintF("\nfaster too, but with other batches, so left alone:\n");
   for (const std::string& line : report.advice) absl::PrintF("  %s\n", line);
@@ -197,7 +251,7 @@ void PrintTuneText(const TuneReport& report) {
 
 void PrintTuneJson(const TuneReport& report) {
   nlohmann::ordered_json json = {{"file", report.file},
-                                 {"cores", report.defaults.threads},
+                                 {"cores", report.defaults.cores},
                                  {"seconds", report.seconds},
                                  {"end", EndText(report.result.end)},
                                  {"before", TurnsJson(report.result.start)},
@@ -206,15 +260,21 @@ void PrintTuneJson(const TuneReport& report) {
   for (const TuneReport::Diagnosed& one : report.diagnosed) {
     json["diagnosed"].push_back(DiagnosedJson(one.diagnosis));
   }
-  json["changes"] = nlohmann::ordered_json::object();
-  for (const pipeline::FieldChange& change : ChangesOf(report)) {
-    json["changes"][change.field] = change.value;
-  }
+  const TunedFile file = IsOfJob(report) ? TunedFile::kJob : TunedFile::kPlan;
+  json["changes"] = ChangesJson(ChangesOf(report, file));
   json["tried"] = nlohmann::ordered_json::array();
-  for (const TriedChange& tried : report.result.tried) json["tried"].push_back(TriedJson(tried));
+  for (const TriedChange& tried : report.result.tried) {
+    json["tried"].push_back(TriedJson(report, tried));
+  }
   json["advice"] = report.advice;
   if (!report.variables.empty()) json["variables"] = report.variables;
   if (!report.out.empty()) json["out"] = report.out;
+  if (IsOfJob(report)) {
+    json["compute_threads"] = report.compute_threads;
+    json["plan"] = {{"file", report.plan_file},
+                    {"changes", ChangesJson(ChangesOf(report, TunedFile::kPlan))}};
+    if (!report.plan_out.empty()) json["plan"]["out"] = report.plan_out;
+  }
   absl::PrintF("%s\n", json.dump());
 }
 

@@ -20,9 +20,16 @@ struct TuneReport {
     pipeline::Diagnosis diagnosis;
   };
 
-  std::string file;
-  std::string out;  // the file that was written; empty: none
-  Settings before;  // as the plan says
+  std::string file;  // the plan, or the job
+  std::string out;   // the file that was written; empty: none
+  // Of a job.
+  std::string plan_file;  // its plan; empty: `file` is a plan
+  std::string plan_out;   // the plan that was written; empty: none
+  // Its name in the job, and the name that the job has for the plan; empty: they stay the same.
+  std::string train;
+  std::string train_before;
+  int compute_threads = 0;  // which no setting changes
+  Settings before;          // as the files say
   Defaults defaults;
   TuneLimits limits;
   TuneResult result;
@@ -33,9 +40,12 @@ struct TuneReport {
   std::map<std::string, std::string> variables;
 };
 
-// The changes of the plan, each with the comment that stands on its line: "was 2: +31 %, measured
-// 4 x".
-std::vector<pipeline::FieldChange> ChangesOf(const TuneReport& report);
+enum class TunedFile { kPlan, kJob };
+
+// The changes of one of the files, each with the comment that stands on its line: "was 2: +31 %,
+// measured 4 x". There are none of a job where a plan was tuned. The plan's new name is one of a
+// job.
+std::vector<pipeline::FieldChange> ChangesOf(const TuneReport& report, TunedFile file);
 
 // Print on standard output.
 void PrintTuneText(const TuneReport& report);

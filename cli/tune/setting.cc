@@ -51,6 +51,17 @@ int DefaultOf(const Settings& settings, Setting setting, const Defaults& default
 
 std::string_view FieldOf(Setting setting) { return RowOf(setting).field; }
 
+std::string_view JobFieldOf(Setting setting) {
+  switch (setting) {
+    case Setting::kThreads:
+      return "pipeline_threads";
+    case Setting::kMemory:
+      return "memory_budget_mib";
+    default:
+      return "";
+  }
+}
+
 int MostOf(Setting setting) { return RowOf(setting).most; }
 
 int& ValueOf(Settings& settings, Setting setting) { return settings.*RowOf(setting).value; }

@@ -7,7 +7,8 @@
 
 #include "pipeline/performance.h"
 
-// The settings that `millrace tune` may change: those of a plan's `performance`, and the ring.
+// The settings that `millrace tune` may change: those of a plan's `performance`, and the ring. A
+// job says two of them for itself, and the others by its plan.
 
 namespace millrace::cli {
 
@@ -18,8 +19,10 @@ inline constexpr std::array kSettings = {Setting::kThreads,   Setting::kIoThread
                                          Setting::kReadAhead, Setting::kRun,
                                          Setting::kRing,      Setting::kMemory};
 
-// The field of pipeline::FieldChange.
+// The field of pipeline::FieldChange, in a plan.
 std::string_view FieldOf(Setting setting);
+// The field of a job; empty: it has none, and its plan's counts.
+std::string_view JobFieldOf(Setting setting);
 // The largest value.
 int MostOf(Setting setting);
 int& ValueOf(Settings& settings, Setting setting);
@@ -27,9 +30,10 @@ int ValueOf(const Settings& settings, Setting setting);
 
 // The defaults that the plan and the machine decide.
 struct Defaults {
-  int threads = 1;  // usable cores
+  int threads = 1;  // of a plan the usable cores
   int ring = 2;
   int memory_budget_mib = 2048;
+  int cores = 1;  // usable ones
 };
 
 // Returns the value that counts: that of the settings, else the default beside the others.

@@ -231,7 +231,7 @@ absl::Status TrainingLoop::Update(size_t i) {
 void TrainingLoop::AdaptThreads(const RunLog::Step& counted) {
   const int before = threads_.limit();
   const int limit = threads_.AddStep(counted.seconds, counted.wait_seconds);
-  if (limit != before) session_.train->SetThreadLimit(limit);
+  if (limit != before) session_.train_pipeline().SetThreadLimit(limit);
 }
 
 // All ranks skip the same steps.

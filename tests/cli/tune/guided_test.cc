@@ -176,6 +176,10 @@ TEST(GuidedTest, OneLineSaysWhatBindsAndWhatComesFirst) {
             "bound by reading and ring: io_threads, read_ahead_runs, prefetch first");
   EXPECT_EQ(GuidanceText(BoundBy({Limit::kSource})), "bound by source, which no setting lifts");
   EXPECT_EQ(GuidanceText(Diagnosis{}), "too little was delivered to know what binds");
+  EXPECT_EQ(GuidanceText(BoundByWorkers(), /*job_fields_only=*/true),
+            "bound by worker CPU: threads (about +84 %) first");
+  EXPECT_EQ(GuidanceText(BoundBy({Limit::kReading}), /*job_fields_only=*/true),
+            "bound by reading, which no setting of the job lifts");
 }
 
 // A pipeline whose rate is the least of what its settings allow, and its diagnosis.

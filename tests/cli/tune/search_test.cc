@@ -142,6 +142,23 @@ TEST(TuneSearchTest, SettingsThatHelpOneAnotherAreFound) {
   EXPECT_GE(found.settings.io_threads, 128);
 }
 
+// Everything would help.
+TEST(TuneSearchTest, OfAJobAloneOnlyItsOwnFieldsAreTried) {
+  Surface surface = {.rate =
+                         [](const Settings& s) {
+                           double rate = 1;
+                           for (const Setting setting : kSettings) rate *= InUse(s, setting);
+                           return rate;
+                         },
+                     .start = {.threads = 1}};
+  surface.limits.job_fields_only = true;
+  const TuneResult found = surface.Find();
+  EXPECT_EQ(found.settings, (Settings{.threads = 8, .memory_budget_mib = 8192}));
+  for (const TriedChange& tried : found.tried) {
+    for (const Change& change : tried.candidate) EXPECT_NE(JobFieldOf(change.setting), "");
+  }
+}
+
 TEST(TuneSearchTest, AChangeTellsHowItWasMeasured) {
   const auto rate = [](const Settings& s) { return s.threads == 2 ? 150.0 : 100.0; };
   Surface surface = {.rate = rate, .start = {.threads = 1}};
