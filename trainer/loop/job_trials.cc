@@ -9,7 +9,6 @@
 #include "base/metrics.h"
 #include "base/status.h"
 #include "collectives/factory.h"
-#include "trainer/backend/backend.h"
 #include "trainer/job/job.h"
 #include "trainer/loop/open_context.h"
 #include "trainer/loop/pipeline_watch.h"
@@ -51,8 +50,8 @@ class SessionTrials final : public JobTrials {
     loop_.reset();
     session_.reset();
     MILLRACE_ASSIGN_OR_RETURN(guard_, Guard::Make(options_, *communicator_));
-    MILLRACE_ASSIGN_OR_RETURN(
-        session_, OpenSession(options_, *communicator_, guard_->progress(), MakeOneDnnBackend));
+    MILLRACE_ASSIGN_OR_RETURN(session_,
+                              OpenSession(options_, *communicator_, guard_->progress(), Parts()));
     if (session_->job.job.strategy().mirrored().replicas() > 1) {
       return absl::InvalidArgumentError(
           absl::StrCat(options_.job_path,
@@ -115,6 +114,16 @@ class SessionTrials final : public JobTrials {
   }
 
  private:
+  // A feed has the pipeline of a training on a GPU, and trials change pipelines.
+  TrainParts Parts() const {
+    TrainParts parts;
+    parts.device.open = [this](int) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          options_.job_path,
+          ": device: trials of a job are on the CPU: tune its plan, at the GPU's pace"));
+    };
+    return parts;
+  }
   static CoreSplit CoresFor(int pipeline_threads) {
     return SplitCores(ReadCores().usable, /*local_ranks=*/1, /*threads=*/0, pipeline_threads);
   }
