@@ -1,7 +1,7 @@
 #ifndef MILLRACE_TESTS_TRAINER_BACKEND_NETS_H_
 #define MILLRACE_TESTS_TRAINER_BACKEND_NETS_H_
 
-// Models of many layers for the tests of backends.
+// Models for the tests of backends.
 
 namespace millrace::trainer {
 
@@ -44,6 +44,26 @@ inline constexpr char kTransposed[] = R"(
     layer { name: "up2" input: "r" transposed_convolution { filters: 6 kernel: 1 bias: false } }
     layer { name: "s" input: ["up2", "r"] add {} }
     layer { name: "classes" fully_connected { outputs: 3 } } layer { softmax_cross_entropy {} })";
+
+// Networks that are joined to others at their inputs.
+inline constexpr char kPlain[] = R"(layer { input_layer { shape: [6, 6, 2] } }
+    layer { convolution { filters: 4 kernel: 5 stride: 2 same: true } }
+    layer { leaky_relu { slope: 0.2 } }
+    layer { convolution { filters: 3 kernel: 3 padding: 1 } } layer { relu {} }
+    layer { fully_connected { outputs: 1 } } layer { sigmoid_cross_entropy {} })";
+inline constexpr char kSmooth[] = R"(layer { input_layer { shape: [6, 6, 2] } }
+    layer { convolution { filters: 4 kernel: 5 stride: 2 same: true } } layer { tanh {} }
+    layer { convolution { filters: 3 kernel: 3 padding: 1 } } layer { silu {} }
+    layer { fully_connected { outputs: 1 } } layer { sigmoid_cross_entropy {} })";
+inline constexpr char kNormed[] = R"(layer { input_layer { shape: [6, 6, 2] } }
+    layer { convolution { filters: 4 kernel: 3 } } layer { batch_norm {} }
+    layer { leaky_relu { slope: 0.2 } }
+    layer { fully_connected { outputs: 1 } } layer { sigmoid_cross_entropy {} })";
+inline constexpr char kInputHasTwoReaders[] =
+    R"(layer { name: "in" input_layer { shape: [4, 4, 3] } }
+    layer { name: "a" input: "in" convolution { filters: 3 kernel: 3 padding: 1 } }
+    layer { name: "sum" input: ["a", "in"] add {} } layer { tanh {} }
+    layer { fully_connected { outputs: 1 } } layer { sigmoid_cross_entropy {} })";
 
 }  // namespace millrace::trainer
 

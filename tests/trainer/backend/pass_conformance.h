@@ -20,25 +20,6 @@
 
 namespace millrace::trainer {
 
-inline constexpr char kPlain[] = R"(layer { input_layer { shape: [6, 6, 2] } }
-    layer { convolution { filters: 4 kernel: 5 stride: 2 same: true } }
-    layer { leaky_relu { slope: 0.2 } }
-    layer { convolution { filters: 3 kernel: 3 padding: 1 } } layer { relu {} }
-    layer { fully_connected { outputs: 1 } } layer { sigmoid_cross_entropy {} })";
-inline constexpr char kSmooth[] = R"(layer { input_layer { shape: [6, 6, 2] } }
-    layer { convolution { filters: 4 kernel: 5 stride: 2 same: true } } layer { tanh {} }
-    layer { convolution { filters: 3 kernel: 3 padding: 1 } } layer { silu {} }
-    layer { fully_connected { outputs: 1 } } layer { sigmoid_cross_entropy {} })";
-inline constexpr char kNormed[] = R"(layer { input_layer { shape: [6, 6, 2] } }
-    layer { convolution { filters: 4 kernel: 3 } } layer { batch_norm {} }
-    layer { leaky_relu { slope: 0.2 } }
-    layer { fully_connected { outputs: 1 } } layer { sigmoid_cross_entropy {} })";
-inline constexpr char kInputHasTwoReaders[] =
-    R"(layer { name: "in" input_layer { shape: [4, 4, 3] } }
-    layer { name: "a" input: "in" convolution { filters: 3 kernel: 3 padding: 1 } }
-    layer { name: "sum" input: ["a", "in"] add {} } layer { tanh {} }
-    layer { fully_connected { outputs: 1 } } layer { sigmoid_cross_entropy {} })";
-
 // A model with its tensors and a network of it.
 struct CompiledModel {
   CompiledModel(const BackendCase& kind, const Model& of, int64_t rows, NetworkUse use,
