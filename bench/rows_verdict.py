@@ -214,9 +214,9 @@ def verdict_slow_file(repeats):
 
 
 def verdict_slow_file_op(repeats):
-    """A disk with 0.7 of the bytes that the workers can use. Twice as fast, they limit."""
+    """A disk with 0.6 of the bytes that the workers can use. Twice as fast, they limit."""
     plan = slow_op_plan()
-    rate = 0.7 * 110_000 * on_slow_disk(plan, 0)["samples_per_second"]
+    rate = 0.6 * 110_000 * on_slow_disk(plan, 0)["samples_per_second"]
     return told("verdict_slow_file_op", ["reading"], "storage twice as fast",
                 lambda: on_slow_disk(plan, rate), lambda: on_slow_disk(plan, 2 * rate), repeats)
 
