@@ -90,7 +90,7 @@ std::string PipelineThreads::Reason() const {
   std::string text;
   if (settled_ > first_) text = absl::StrCat("steps/s ", GainText(gain_));
   if (refused_.has_value()) {
-    absl::StrAppend(&text, text.empty() ? "" : "; ", "with ", refused_->threads, " steps/s ",
+    absl::StrAppend(&text, text.empty() ? "" : "; ", refused_->threads, " threads: steps/s ",
                     GainText(refused_->gain));
   }
   if (!text.empty()) return text;

@@ -68,8 +68,8 @@ class PipelineThreads {
   };
   const std::optional<Refused>& refused() const { return refused_; }
 
-  // "1 to 2 of 2 cores, settled on 2 (steps/s +31 %)", of a rank with so many cores; empty: the
-  // limit is fixed.
+  // "1 to 2 of 2 cores, settled on 2 (steps/s +31 %)", or "... on 1 (2 threads: steps/s -4 %)", of
+  // a rank with so many cores; empty: the limit is fixed.
   std::string Describe(int cores) const;
 
  private:

@@ -106,7 +106,7 @@ TEST(PipelineThreadsTest, ItIsTriedLessAndLessOften) {
   SteppedTraining training{.rate = SameRate, .wait = LongWait};
   training.Run(threads, 2000 * kWindowSteps);
   EXPECT_LE(training.changes, 2 * 7);  // after 16, 32, 64, ... windows
-  EXPECT_EQ(threads.Describe(8), "1 to 8 of 8 cores, settled on 1 (with 2 steps/s +0 %)");
+  EXPECT_EQ(threads.Describe(8), "1 to 8 of 8 cores, settled on 1 (2 threads: steps/s +0 %)");
 }
 
 TEST(PipelineThreadsTest, NoiseDoesNotFlap) {
