@@ -17,7 +17,7 @@ namespace millrace::trainer {
 // The parts of a training that can be replaced.
 struct TrainParts {
   BackendFactory make_backend = MakeOneDnnBackend;  // without a device
-  DeviceParts device;
+  DeviceParts device = {};
   GuardLimits limits;
   WriteFunction write_checkpoint = {};  // the way to write checkpoints; empty: write()
   ThreadTrialOptions thread_trials = {};

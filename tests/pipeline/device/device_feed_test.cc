@@ -54,7 +54,7 @@ TEST(DeviceFeedTest, BatchOnTheDeviceIsThatOfThePipeline) {
 }
 
 TEST(DeviceFeedTest, ABatchStaysInTheHostsMemoryAsLongAsItsHandleIfItIsToBeKept) {
-  Rig rig({4, 4, 4}, {.ring = 1, .keeps_host = true});
+  Rig rig({4, 4, 4}, {.keeps_host = true, .ring = 1});
   {
     const DeviceBatch first = rig.Next();
     rig.RunCopies();

@@ -93,7 +93,7 @@ class LostPeerTest : public FakeTrainTest {
     MILLRACE_ASSIGN_OR_RETURN(const auto guard, Guard::Make(options, communicator));
     MILLRACE_ASSIGN_OR_RETURN(const auto session,
                               OpenSession(options, communicator, guard->progress(),
-                                          FakeBackend::Factory(hooks_[kLeaver])));
+                                          PartsOf(kLeaver)));
     return part(communicator, *session);
   }
 
