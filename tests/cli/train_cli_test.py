@@ -250,6 +250,24 @@ class TrainTest(unittest.TestCase):
         self.assertEqual(done.returncode, 2)
         self.assertIn("--force goes with --resume", done.stderr)
 
+    def test_devices_that_are_none_are_mistakes(self):
+        job, _ = self.job("devices")
+        for flags, text in ((("--device", "gpu"), "'gpu' is none of cpu, cuda and cuda:N"),
+                            (("--device", "cuda:x"), "'x' is no number of a device"),
+                            (("--devices", "0,0"), "device 0 is named twice"),
+                            (("--devices", "0,1", "--device", "cpu"), "no --device cpu"),
+                            (("--devices", "0,1", "--replicas", "3"), "--replicas 3")):
+            done = millrace(*self.args(job, *flags))
+            self.assertEqual(done.returncode, 2, done.stderr)
+            self.assertIn(text, done.stderr)
+
+    def test_a_gpu_that_is_not_there_is_named_before_data_is_read(self):
+        job, _ = self.job("no-gpu")
+        done = millrace(*self.args(job, "--device", "cuda:1023"))
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertIn("CUDA", done.stderr)
+        self.assertEqual(done.stderr.count("millrace: error: "), 1, done.stderr)
+
     def test_a_checkpoint_is_never_overwritten_without_resume(self):
         job, checkpoints = self.job("kept", epochs=1)
         self.train(job)
