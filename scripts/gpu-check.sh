@@ -83,7 +83,10 @@ tests() {
   return 77
 }
 feed_tests() { tests pipeline_device_gpu_test; }
-trainer_tests() { tests trainer_backend_cuda_gpu_test; }
+trainer_tests() {
+  tests trainer_cuda_device_gpu_test && tests trainer_cudnn_products_gpu_test &&
+    tests trainer_kernels_gpu_test
+}
 queue_tests() { tests collectives_device_queue_gpu_test; }
 nccl_tests() { tests collectives_nccl_gpu_test; }
 
