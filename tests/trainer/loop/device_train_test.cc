@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstring>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -15,6 +16,7 @@
 #include "tests/trainer/backend/cuda/host_device.h"
 #include "tests/trainer/backend/cuda/host_kernels.h"
 #include "tests/trainer/loop/train_fixture.h"
+#include "trainer/inference/inference.h"
 #include "trainer/model/parameters.h"
 
 // Trainings whose layers, sums and updates are a device's work, on a device that the host stands in
@@ -161,6 +163,47 @@ TEST_F(DeviceTrainTest, CheckpointsGoFromTheCpuToTheDeviceAndBack) {
     const auto outcome = Run(1, /*resume=*/true);
     ExpectNear(TensorsOf(outcome), expected, 1e-5);
   }
+}
+
+// What the model says of the evaluation's samples, with the weights of the newest checkpoint.
+std::vector<float> OutputsOf(const InferenceOptions& options, const DeviceParts& parts) {
+  Inference inference;
+  EXPECT_TRUE(LoadFiles(options, inference).ok());
+  auto loaded = LoadOwnWeights(options, inference);
+  EXPECT_TRUE(loaded.ok()) << loaded.status();
+  inference.loaded = *std::move(loaded);
+  const absl::Status made = MakeBackend(options, {}, nullptr, inference, parts.open);
+  EXPECT_TRUE(made.ok()) << made;
+  EXPECT_EQ(inference.device != nullptr, options.device == "cuda");
+  const auto pipeline = OpenEvaluation(inference.parts(), *collectives::MakeSingle());
+  EXPECT_TRUE(pipeline.ok()) << pipeline.status();
+  std::vector<float> outputs;
+  while (const auto batch = *(*pipeline)->Next()) {
+    Network& network = **inference.backend->Compile(batch->num_rows(), NetworkUse::kPrediction);
+    StepInput input = InputOf(inference.model, **pipeline, *batch);
+    input.targets.clear();
+    EXPECT_TRUE(network.Forward(input).ok());
+    const std::span<const float> output = *network.output(0);
+    outputs.insert(outputs.end(), output.begin(), output.end());
+  }
+  return outputs;
+}
+
+TEST_F(DeviceTrainTest, ATrainedModelPredictsOnTheDeviceAsOnTheCpu) {
+  WriteDeviceJob("");
+  ASSERT_TRUE(Run(1).ok());
+  TrainParts parts;
+  change_parts_(parts, *collectives::MakeSingle());
+  InferenceOptions options;
+  options.job_path = folder_ / "job.pbtxt";
+  options.variables = {{"DATA", folder_}};
+  options.threads = 1;
+  options.device = "cpu";
+  const std::vector<float> on_cpu = OutputsOf(options, parts.device);
+  options.device = "cuda";
+  const std::vector<float> on_device = OutputsOf(options, parts.device);
+  ASSERT_GE(on_cpu.size(), 3u * kTestSamples);
+  ExpectNear({on_device}, {on_cpu}, 1e-4);
 }
 
 TEST_F(DeviceTrainTest, ADeviceThatFailsEndsAllRanksWithItsReason) {
