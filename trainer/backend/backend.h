@@ -59,7 +59,8 @@ class Network {
 
   virtual ~Network() = default;
 
-  // Begins to run the layers and the losses. The tensors of `input` stay as they are until Result.
+  // Begins to run the layers and the losses. What `input` borrows stays as it is until Result, and
+  // in training until the last Backward.
   //   INVALID_ARGUMENT  the input does not fit the model, or a label is no class (RecordError says
   //                     which record)
   //   INTERNAL          the compute library failed (its words are in the message)

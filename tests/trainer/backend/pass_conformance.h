@@ -242,7 +242,8 @@ TEST_P(PassConformanceTest, ALossScaleIsTakenOutOfGradientsOfParametersAlone) {
 TEST_P(PassConformanceTest, ABatchOfPaddingHasNoGradients) {
   const Model model = MakeModel(kEveryLayer);
   const CompiledModel compiled = Compile(model, 3, NetworkUse::kTraining);
-  const StepResult result = compiled.Result(Samples(model, 3, 3, 1).All());
+  const Samples padding(model, 3, 3, 1);
+  const StepResult result = compiled.Result(padding.All());
   EXPECT_EQ(result.valid, 0);
   EXPECT_EQ(result.loss_sum, 0);
   ASSERT_TRUE(compiled.network->Backward(Ignore).ok());
