@@ -91,9 +91,8 @@ class LostPeerTest : public FakeTrainTest {
       const TrainOptions& options, collectives::Communicator& communicator,
       const std::function<absl::Status(collectives::Communicator&, Session&)>& part) {
     MILLRACE_ASSIGN_OR_RETURN(const auto guard, Guard::Make(options, communicator));
-    MILLRACE_ASSIGN_OR_RETURN(const auto session,
-                              OpenSession(options, communicator, guard->progress(),
-                                          PartsOf(kLeaver)));
+    MILLRACE_ASSIGN_OR_RETURN(const auto session, OpenSession(options, communicator,
+                                                              guard->progress(), PartsOf(kLeaver)));
     return part(communicator, *session);
   }
 

@@ -58,8 +58,8 @@ class OneDnnNetwork final : public Network {
   std::vector<std::vector<float>> outputs_;
   std::vector<std::vector<float>> output_gradients_;
   std::vector<std::vector<float>> input_gradients_;
-  StepInput step_;     // of the last Forward
-  StepResult result_;  // of the last Forward
+  StepInput step_;                                     // of the last Forward
+  StepResult result_;                                  // of the last Forward
   const std::span<const std::span<float>> gradients_;  // of the parameters
   std::vector<CompiledLayer> layers_;
 };
