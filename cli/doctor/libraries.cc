@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/cudnn_library.h"
 #include "base/loaded_library.h"
 #include "base/status.h"
 #include "cli/doctor/library_places.h"
@@ -64,19 +65,10 @@ absl::StatusOr<LibraryReport> AskRuntime(const std::string& file) {
 }
 
 absl::StatusOr<LibraryReport> AskCudnn(const std::string& file) {
-  const LibraryChoice choice = ChooseLibrary(file, kCudnnVariable, kCudnnLibrary);
-  MILLRACE_ASSIGN_OR_RETURN(
-      const LoadedLibrary library,
-      LoadedLibrary::Load(choice.library,
-                          absl::StrCat("no cuDNN: tried ", choice.library, " (", choice.why, ")"),
-                          absl::StrCat("name the library with ", kCudnnVariable)));
-  size_t (*get_version)() = nullptr;
-  size_t (*get_cuda)() = nullptr;  // the CUDA runtime that it was compiled for
-  MILLRACE_RETURN_IF_ERROR(library.Find("cudnnGetVersion", get_version));
-  MILLRACE_RETURN_IF_ERROR(library.Find("cudnnGetCudartVersion", get_cuda));
-  return LibraryReport{.file = choice.library,
-                       .version = CudnnVersionText(static_cast<int>(get_version())),
-                       .cuda = static_cast<int>(get_cuda())};
+  MILLRACE_ASSIGN_OR_RETURN(const CudnnLibrary cudnn, LoadCudnn(file));
+  return LibraryReport{.file = cudnn.file,
+                       .version = CudnnVersionText(cudnn.version),
+                       .cuda = cudnn.runtime_version};
 }
 
 absl::StatusOr<LibraryReport> AskNccl(const std::string& file) {
@@ -106,11 +98,6 @@ LibraryReport FindNccl() {
 
 std::string CudaVersionText(int version) {
   return absl::StrCat(version / 1000, ".", version % 1000 / 10);
-}
-
-std::string CudnnVersionText(int version) {
-  const int unit = version >= 90000 ? 10000 : 1000;
-  return absl::StrCat(version / unit, ".", version % unit / 100, ".", version % 100);
 }
 
 void ProbeLibraries(const std::function<void(const LibrariesReport&)>& send) {

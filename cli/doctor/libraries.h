@@ -17,8 +17,6 @@ inline constexpr char kLoadingNccl[] = "loading NCCL";
 // `send` gets the report as it is before each of them, and in the end. For a child process.
 void ProbeLibraries(const std::function<void(const LibrariesReport&)>& send);
 
-// "9.19.0" of cudnnGetVersion's 91900, and "8.9.2" of 8902.
-std::string CudnnVersionText(int version);
 // "12.4" of 12040.
 std::string CudaVersionText(int version);
 

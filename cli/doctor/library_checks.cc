@@ -17,7 +17,6 @@ struct Wanted {
   std::string loading;        // ProbeEnd::doing while it is loaded
   std::string variable = {};  // of the environment, that names the library; empty: there is none
   std::string wheel = {};     // the package of PyPI that has it, without CUDA's version at the end
-  size_t fewest_gpus = 1;     // with which it is missed
   std::string why = {};       // the part of Millrace that needs it
 };
 
@@ -48,7 +47,7 @@ Finding Missing(const Host& host, const LibraryReport& library, const Wanted& wa
   if (IsFaulty(library, wanted)) {
     return Warned(wanted.what, library.error, "install it anew, or name another one");
   }
-  if (host.gpus.devices.size() < wanted.fewest_gpus || wanted.wheel.empty()) {
+  if (host.gpus.devices.empty() || wanted.wheel.empty()) {
     return Skipped(wanted.what, absl::StrCat("not found; only ", wanted.why, " needs it"));
   }
   return Warned(wanted.what, library.error,
@@ -100,6 +99,7 @@ Findings CheckCudnn(const Host& host) {
                            {.what = "cudnn",
                             .loading = kLoadingCudnn,
                             .variable = "MILLRACE_CUDNN_LIBRARY",
+                            .wheel = "nvidia-cudnn-cu",
                             .why = "a trainer on GPUs"})};
 }
 
@@ -110,8 +110,7 @@ Findings CheckNccl(const Host& host) {
                                       .loading = kLoadingNccl,
                                       .variable = "MILLRACE_NCCL_LIBRARY",
                                       .wheel = "nvidia-nccl-cu",
-                                      .fewest_gpus = 2,
-                                      .why = "a job on several GPUs"});
+                                      .why = "a job on GPUs"});
   if (finding.verdict == Verdict::kOk && nccl.limited != 0) {
     finding = Warned("nccl", finding.found + " registers no memory, which reducers on GPUs need",
                      "install NCCL 2.19 or newer");

@@ -12,9 +12,6 @@ using ::testing::HasSubstr;
 TEST(VersionTextTest, IsThatOfEachLibrary) {
   EXPECT_EQ(CudaVersionText(12040), "12.4");
   EXPECT_EQ(CudaVersionText(13000), "13.0");
-  EXPECT_EQ(CudnnVersionText(91900), "9.19.0");
-  EXPECT_EQ(CudnnVersionText(90102), "9.1.2");
-  EXPECT_EQ(CudnnVersionText(8902), "8.9.2");
 }
 
 TEST(LibraryChecksTest, VersionsAndFilesAreTold) {
@@ -57,15 +54,27 @@ TEST(LibraryChecksTest, WithoutGpusNoneIsMissed) {
   EXPECT_EQ(OnlyOf(CheckNccl(made.host)).verdict, Verdict::kSkip);
 }
 
-TEST(LibraryChecksTest, SeveralGpusMissNccl) {
+// One is enough: a training on one sums by NCCL too.
+TEST(LibraryChecksTest, GpusMissNcclAndCudnn) {
   MadeHost made;
   made.AddGpus();
-  made.host.libraries.nccl = {.error = "no NCCL: tried libnccl.so.2 (the default): cannot open"};
-  const Finding finding = OnlyOf(CheckNccl(made.host));
-  EXPECT_EQ(finding.verdict, Verdict::kWarn);
-  EXPECT_THAT(finding.mend, HasSubstr("pip install nvidia-nccl-cu13"));
   made.host.gpus.devices.resize(1);
-  EXPECT_EQ(OnlyOf(CheckNccl(made.host)).verdict, Verdict::kSkip);
+  made.host.libraries.nccl = {.error = "no NCCL: tried libnccl.so.2 (the default): cannot open"};
+  const Finding nccl = OnlyOf(CheckNccl(made.host));
+  EXPECT_EQ(nccl.verdict, Verdict::kWarn);
+  EXPECT_THAT(nccl.mend, HasSubstr("pip install nvidia-nccl-cu13"));
+  made.host.libraries.cudnn = {.error = "no cuDNN: tried libcudnn.so.9 (the default): cannot open"};
+  const Finding cudnn = OnlyOf(CheckCudnn(made.host));
+  EXPECT_EQ(cudnn.verdict, Verdict::kWarn);
+  EXPECT_THAT(cudnn.mend, HasSubstr("pip install nvidia-cudnn-cu13"));
+}
+
+TEST(LibraryChecksTest, ACudnnThatIsTooOldForTheTrainerIsAWarning) {
+  MadeHost made;
+  made.AddGpus();
+  made.host.libraries.cudnn = {.error =
+                                   "cuDNN library libcudnn.so.9 is version 9.7.0; wanted is ..."};
+  EXPECT_EQ(OnlyOf(CheckCudnn(made.host)).verdict, Verdict::kWarn);
 }
 
 TEST(LibraryChecksTest, ALibraryThatNothingLooksForComesWithItsVariable) {

@@ -25,8 +25,8 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "base/cudnn_library.h"
 #include "base/status.h"
-#include "trainer/backend/cuda/cudnn/library.h"
 #include "trainer/backend/cuda/cudnn/products.h"
 
 namespace cudnn_frontend {

@@ -1,14 +1,14 @@
 // Loads cuDNN at run time, as collectives/nccl/api.cc does NCCL: it takes a gigabyte, and neither
 // building nor starting a program may need it.
 
-#include "trainer/backend/cuda/cudnn/library.h"
+#include "base/cudnn_library.h"
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "base/loaded_library.h"
 #include "base/status.h"
 
-namespace millrace::trainer::cuda {
+namespace millrace {
 namespace {
 
 constexpr char kVariable[] = "MILLRACE_CUDNN_LIBRARY";
@@ -16,6 +16,12 @@ constexpr char kDefaultLibrary[] = "libcudnn.so.9";
 constexpr size_t kNextMajor = 100000;
 
 using GetVersion = size_t();
+
+int RuntimeVersionOf(const LoadedLibrary& library) {
+  GetVersion* get_version = nullptr;
+  const absl::Status found = library.Find("cudnnGetCudartVersion", get_version);
+  return found.ok() ? static_cast<int>(get_version()) : 0;
+}
 
 }  // namespace
 
@@ -36,11 +42,11 @@ absl::StatusOr<CudnnLibrary> LoadCudnn(const std::string& library) {
   MILLRACE_RETURN_IF_ERROR(loaded.Find("cudnnGetVersion", get_version));
   const size_t version = get_version();
   if (version >= kOldestCudnn && version < kNextMajor) {
-    return CudnnLibrary{choice.library, version, loaded.handle()};
+    return CudnnLibrary{choice.library, version, RuntimeVersionOf(loaded), loaded.handle()};
   }
   return absl::FailedPreconditionError(
       absl::StrCat("cuDNN library ", choice.library, " is version ", CudnnVersionText(version),
                    "; wanted is ", CudnnVersionText(kOldestCudnn), " or a newer 9.x"));
 }
 
-}  // namespace millrace::trainer::cuda
+}  // namespace millrace

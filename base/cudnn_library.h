@@ -1,20 +1,22 @@
-#ifndef MILLRACE_TRAINER_BACKEND_CUDA_CUDNN_LIBRARY_H_
-#define MILLRACE_TRAINER_BACKEND_CUDA_CUDNN_LIBRARY_H_
+#ifndef MILLRACE_BASE_CUDNN_LIBRARY_H_
+#define MILLRACE_BASE_CUDNN_LIBRARY_H_
 
 #include <cstddef>
 #include <string>
 
 #include "absl/status/statusor.h"
 
-namespace millrace::trainer::cuda {
+namespace millrace {
 
 // The oldest cuDNN that tells the properties of a device, as cudnnGetVersion returns it.
 inline constexpr size_t kOldestCudnn = 90800;
 
 // A loaded cuDNN. It stays loaded until the process ends.
 struct CudnnLibrary {
-  std::string file;        // as it was loaded
-  size_t version = 0;      // 91900 is 9.19.0
+  std::string file;    // as it was loaded
+  size_t version = 0;  // 91900 is 9.19.0
+  // Version of the CUDA runtime that it was compiled for: 13000 is 13.0; 0: it does not tell.
+  int runtime_version = 0;
   void* handle = nullptr;  // the dynamic linker's
 };
 
@@ -27,6 +29,6 @@ std::string CudnnVersionText(size_t version);
 //                        text names the file, and the versions
 absl::StatusOr<CudnnLibrary> LoadCudnn(const std::string& library);
 
-}  // namespace millrace::trainer::cuda
+}  // namespace millrace
 
-#endif  // MILLRACE_TRAINER_BACKEND_CUDA_CUDNN_LIBRARY_H_
+#endif  // MILLRACE_BASE_CUDNN_LIBRARY_H_

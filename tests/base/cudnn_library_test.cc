@@ -1,12 +1,13 @@
+#include "base/cudnn_library.h"
+
+#include <gmock/gmock.h>
+
 #include <cstdlib>
 
 #include "base/status.h"
-#include "gmock/gmock.h"
 #include "tests/messages.h"
-#include "trainer/backend/cuda/cudnn/library.h"
-#include "trainer/backend/cuda/cudnn/products.h"
 
-namespace millrace::trainer::cuda {
+namespace millrace {
 namespace {
 
 using ::testing::HasSubstr;
@@ -59,6 +60,12 @@ TEST_F(CudnnLibraryTest, AFileThatIsNoLibraryIsRefused) { ExpectRefusal("/proc/s
 
 TEST_F(CudnnLibraryTest, AnotherLibraryLacksTheVersionFunction) { ExpectRefusal("libc.so.6"); }
 
+TEST_F(CudnnLibraryTest, AVersionIsRead) {
+  EXPECT_EQ(CudnnVersionText(91900), "9.19.0");
+  EXPECT_EQ(CudnnVersionText(90102), "9.1.2");
+  EXPECT_EQ(CudnnVersionText(8902), "8.9.2");
+}
+
 TEST_F(CudnnLibraryTest, AWrongVersionIsNamedWithTheOneWanted) {
   messages::HideInMessages(FAKE_CUDNN_8, "old");
   messages::HideInMessages(FAKE_CUDNN_OLD, "9.7");
@@ -68,18 +75,5 @@ TEST_F(CudnnLibraryTest, AWrongVersionIsNamedWithTheOneWanted) {
   ExpectRefusal(FAKE_CUDNN_NEXT);
 }
 
-// Whether or not this build has plans of cuDNN.
-TEST_F(CudnnLibraryTest, ProductsWithoutALibraryAreRefused) {
-  const auto products = CudnnProducts::Make({.library = "/no/such/libcudnn.so"});
-  ASSERT_FALSE(products.ok());
-  const std::string text(ToStd(products.status().message()));
-  if (absl::IsUnimplemented(products.status())) {
-    EXPECT_THAT(text, HasSubstr("this build has no products of cuDNN"));
-  } else {
-    EXPECT_TRUE(absl::IsFailedPrecondition(products.status())) << products.status();
-    EXPECT_THAT(text, HasSubstr("/no/such/libcudnn.so"));
-  }
-}
-
 }  // namespace
-}  // namespace millrace::trainer::cuda
+}  // namespace millrace
