@@ -95,8 +95,7 @@ absl::Status RunSaver::Save(int64_t place) {
   MILLRACE_ASSIGN_OR_RETURN(const std::vector<const Slots*> slots, Gather(place));
   MILLRACE_RETURN_IF_ERROR(Share(Await(), place));
   begun_step_ = session_.state.step;
-  if (communicator_.rank() == 0) Begin(slots);
-  return absl::OkStatus();
+  return communicator_.rank() == 0 ? Begin(slots) : absl::OkStatus();
 }
 
 absl::Status RunSaver::Finish(int64_t place) {
@@ -112,13 +111,14 @@ absl::Status RunSaver::Share(const absl::Status& written, int64_t place) {
   return absl::OkStatus();
 }
 
-void RunSaver::Begin(const std::vector<const Slots*>& slots) {
+absl::Status RunSaver::Begin(const std::vector<const Slots*>& slots) {
   std::vector<CopiedModel> copied;
   for (size_t i = 0; i < slots.size(); ++i) {
     const TrainedModel& trained = session_.models[i];
     copied.push_back({trained.model, trained.weights, *slots[i], trained.buffers});
-    if (!trained.average) continue;
-    copied.back().slots.push_back({kAverageSlot, trained.average->tensors()});
+    if (trained.average == nullptr) continue;
+    MILLRACE_ASSIGN_OR_RETURN(TensorSet average, trained.average->Export());
+    copied.back().slots.push_back({kAverageSlot, std::move(average)});
   }
   const CheckpointPolicy& policy = session_.job.job.checkpoint();
   const KeepRule keep = {static_cast<int>(policy.keep()), static_cast<int>(policy.keep_best())};
@@ -133,6 +133,7 @@ void RunSaver::Begin(const std::vector<const Slots*>& slots) {
         }
         return folder.Save(state, tensors);
       });
+  return absl::OkStatus();
 }
 
 absl::Status RunSaver::Await() {
@@ -169,8 +170,8 @@ std::string RunSaver::SaveAfterLoss(const collectives::PeerLost& lost) {
   const auto slots = GatherSlots();  // whole, so it waits for no rank
   if (status.ok()) {
     begun_step_ = session_.state.step;
-    Begin(*slots);
-    status = Await();
+    status = Begin(*slots);
+    if (status.ok()) status = Await();
   }
   if (absl::IsAlreadyExists(status)) {  // the peer was lost while this step was being saved
     return absl::StrCat("step ", session_.state.step, " is saved");

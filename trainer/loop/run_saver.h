@@ -52,7 +52,7 @@ class RunSaver {
   absl::StatusOr<std::vector<const Slots*>> GatherSlots();
   absl::StatusOr<std::vector<const Slots*>> Gather(int64_t place);
   // Copies the state and begins to write it.
-  void Begin(const std::vector<const Slots*>& slots);
+  absl::Status Begin(const std::vector<const Slots*>& slots);
   // Waits for the file that is being written, if there is one.
   absl::Status Await();
   std::string Saved() const;  // the text of a step that is durable

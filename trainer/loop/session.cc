@@ -12,6 +12,7 @@
 #include "absl/strings/str_format.h"
 #include "base/status.h"
 #include "trainer/backend/cuda/backend.h"
+#include "trainer/backend/cuda/device_average.h"
 #include "trainer/backend/cuda/parameter_store.h"
 #include "trainer/job/servers.h"
 #include "trainer/loop/backend_options.h"
@@ -72,6 +73,7 @@ class Opener {
   }
   absl::Status CheckEvaluation();
   absl::Status MakeSchedule();
+  absl::Status TakeAverages();
   absl::Status MakeAverages();
   absl::Status OpenSums();
   absl::Status OpenStrategies();
@@ -88,6 +90,7 @@ class Opener {
   const TrainParts& parts_;
   std::optional<Checkpoint> found_;  // on rank 0, when this training continues one
   std::vector<Slots> slots_;         // by model: the optimizer's, and that of the average
+  std::vector<TensorSet> averages_;  // by model, as the training begins; empty: none
   std::unique_ptr<Session> session_ = std::make_unique<Session>();
 };
 
@@ -111,10 +114,11 @@ absl::StatusOr<std::unique_ptr<Session>> Opener::Open() {
   MILLRACE_RETURN_IF_ERROR(Phase(&Opener::CheckEvaluation));
   MILLRACE_RETURN_IF_ERROR(Phase(&Opener::MakeSchedule));
   MILLRACE_RETURN_IF_ERROR(Exchange(&Opener::CheckStartAgrees));
-  MILLRACE_RETURN_IF_ERROR(Phase(&Opener::MakeAverages));
+  MILLRACE_RETURN_IF_ERROR(Phase(&Opener::TakeAverages));
   MILLRACE_RETURN_IF_ERROR(Exchange(&Opener::OpenSums));
   MILLRACE_RETURN_IF_ERROR(Exchange(&Opener::OpenStrategies));
   MILLRACE_RETURN_IF_ERROR(Phase(&Opener::MakeBackends));
+  MILLRACE_RETURN_IF_ERROR(Phase(&Opener::MakeAverages));
   return std::move(session_);
 }
 
@@ -282,14 +286,33 @@ absl::Status Opener::GatherCores() {
   return absl::OkStatus();
 }
 
-absl::Status Opener::MakeAverages() {
+// The strategies take the other slots.
+absl::Status Opener::TakeAverages() {
+  averages_.resize(slots_.size());
   for (size_t i = 0; i < slots_.size(); ++i) {
-    TrainedModel& trained = session_->models[i];
+    const TrainedModel& trained = session_->models[i];
     if (!trained.optimizer.has_ema()) continue;
     TensorSet loaded = std::move(slots_[i].back().tensors);
     slots_[i].pop_back();
-    trained.average.emplace(trained.optimizer.ema().decay(), trained.optimizer.ema().warmup(),
-                            options_.resume ? std::move(loaded) : trained.weights);
+    averages_[i] = options_.resume ? std::move(loaded) : trained.weights;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Opener::MakeAverages() {
+  for (size_t i = 0; i < averages_.size(); ++i) {
+    TrainedModel& trained = session_->models[i];
+    if (!trained.optimizer.has_ema()) continue;
+    const double decay = trained.optimizer.ema().decay();
+    const bool warmup = trained.optimizer.ema().warmup();
+    if (session_->device == nullptr) {
+      trained.average = std::make_unique<HostAverage>(
+          WeightAverage(decay, warmup, std::move(averages_[i])), trained.weights);
+      continue;
+    }
+    MILLRACE_ASSIGN_OR_RETURN(
+        trained.average,
+        cuda::DeviceAverage::Make(*trained.strategy->store(), averages_[i], decay, warmup));
   }
   return absl::OkStatus();
 }

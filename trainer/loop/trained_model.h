@@ -29,8 +29,8 @@ struct TrainedModel {
   TensorSet weights;
   TensorSet buffers;
   std::optional<Schedule> schedule;
-  std::optional<WeightAverage> average;  // nullopt: none
   std::unique_ptr<Strategy> strategy;
+  std::unique_ptr<TrainedAverage> average;  // null: none
   std::unique_ptr<Backend> backend;
 
   // Where the tensors live on a device: brings them to the host's, or from these. Elsewhere they do

@@ -46,10 +46,7 @@ double SecondsSince(Clock::time_point start) {
 // theirs. The backend knows the memory of the weights, so values move, not memory.
 absl::Status SwapWithAverages(Session& session) {
   for (TrainedModel& trained : session.models) {
-    if (!trained.average) continue;
-    MILLRACE_RETURN_IF_ERROR(trained.FetchWeights());
-    trained.average->SwapWith(trained.weights);
-    MILLRACE_RETURN_IF_ERROR(trained.StoreWeights());
+    if (trained.average != nullptr) MILLRACE_RETURN_IF_ERROR(trained.average->Swap());
   }
   return absl::OkStatus();
 }
@@ -208,9 +205,9 @@ absl::Status TrainingLoop::Update(size_t i) {
     MILLRACE_ASSIGN_OR_RETURN(outcome, trained.strategy->Apply(i, update, trained.weights));
     if (outcome.skip) continue;
     step.statistics[m].Update(trained.model, trained.buffers);
-    if (!trained.average) continue;
-    MILLRACE_RETURN_IF_ERROR(trained.FetchWeights());
-    trained.average->Add(update.count, trained.weights);
+    if (trained.average != nullptr) {
+      MILLRACE_RETURN_IF_ERROR(trained.average->Add(update.count));
+    }
   }
   state.resume_token = std::move(step.resume_token);
   ++state.step;

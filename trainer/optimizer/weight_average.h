@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <utility>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "trainer/model/parameters.h"
 #include "trainer/optimizer/elements.h"
 
@@ -35,6 +37,41 @@ class WeightAverage {
   double decay_;
   bool warmup_;
   TensorSet tensors_;
+};
+
+// The average of the weights of a model that is trained, wherever both are. Thread-compatible.
+class TrainedAverage {
+ public:
+  virtual ~TrainedAverage() = default;
+
+  // Takes the weights after update `count`, from 1.
+  virtual absl::Status Add(uint64_t count) = 0;
+  // Exchanges the values of the average and of the weights.
+  virtual absl::Status Swap() = 0;
+  // A copy of the average.
+  virtual absl::StatusOr<TensorSet> Export() const = 0;
+};
+
+// That of weights in the host's memory.
+class HostAverage final : public TrainedAverage {
+ public:
+  // `weights` outlive it.
+  HostAverage(WeightAverage average, TensorSet& weights)
+      : average_(std::move(average)), weights_(weights) {}
+
+  absl::Status Add(uint64_t count) override {
+    average_.Add(count, weights_);
+    return absl::OkStatus();
+  }
+  absl::Status Swap() override {
+    average_.SwapWith(weights_);
+    return absl::OkStatus();
+  }
+  absl::StatusOr<TensorSet> Export() const override { return average_.tensors(); }
+
+ private:
+  WeightAverage average_;
+  TensorSet& weights_;
 };
 
 }  // namespace millrace::trainer

@@ -11,12 +11,13 @@
 #include "trainer/backend/cuda/device.h"
 #include "trainer/backend/cuda/parameter_store.h"
 #include "trainer/model/parameters.h"
+#include "trainer/optimizer/weight_average.h"
 
 namespace millrace::trainer::cuda {
 
 // An exponential moving average of the weights of a store, as WeightAverage (weight_average.h) of
 // those of the host, with the same bits. Thread-compatible.
-class DeviceAverage {
+class DeviceAverage final : public TrainedAverage {
  public:
   // `start`: the first weights, or a checkpoint's average. The store outlives it.
   //   RESOURCE_EXHAUSTED  no memory
@@ -25,12 +26,10 @@ class DeviceAverage {
                                                              const TensorSet& start, double decay,
                                                              bool warmup);
 
-  // Takes the weights after update `count`, from 1. Does not wait.
-  absl::Status Add(uint64_t count);
-  // Exchanges the values of the average and of the weights. Does not wait.
-  absl::Status Swap();
-  // Copies the average, and waits.
-  absl::StatusOr<TensorSet> Export() const;
+  // Add and Swap do not wait for the device.
+  absl::Status Add(uint64_t count) override;
+  absl::Status Swap() override;
+  absl::StatusOr<TensorSet> Export() const override;
 
  private:
   DeviceAverage(ParameterStore& store, double decay, bool warmup, Memory memory)
