@@ -55,10 +55,6 @@ absl::Status Strategy::StoreBuffers(const TensorSet& buffers) {
   return store() == nullptr ? absl::OkStatus() : store()->ImportBuffers(buffers);
 }
 
-absl::Status Strategy::FetchBuffers(TensorSet& buffers) {
-  return store() == nullptr ? absl::OkStatus() : store()->ExportBuffers(buffers);
-}
-
 namespace {
 
 // Makes the parts of a strategy.

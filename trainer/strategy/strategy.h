@@ -78,7 +78,6 @@ class Strategy {
   absl::Status StoreWeights(const TensorSet& weights);
   absl::Status FetchWeights(TensorSet& weights);
   absl::Status StoreBuffers(const TensorSet& buffers);
-  absl::Status FetchBuffers(TensorSet& buffers);
 
   // A line for the start-up table: "3 buckets: 1.0 MiB, 25.0 MiB, 12.4 MiB; ...".
   virtual std::string Summary() const = 0;

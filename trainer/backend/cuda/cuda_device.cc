@@ -101,13 +101,6 @@ class CudaDevice final : public Device {
   absl::Status Synchronize() override {
     return Call("cudaStreamSynchronize", [&] { return cudaStreamSynchronize(stream_); });
   }
-  absl::Status Follow(void* stream) override {
-    return Order(static_cast<cudaStream_t>(stream), stream_);
-  }
-  absl::Status Lead(void* stream) override {
-    return Order(stream_, static_cast<cudaStream_t>(stream));
-  }
-
   // Other threads of the process may allocate meanwhile.
   absl::Status BeginCapture() override {
     return Call("cudaStreamBeginCapture",
@@ -130,8 +123,6 @@ class CudaDevice final : public Device {
     MILLRACE_RETURN_IF_ERROR(current.status());
     return ToStatus(body(), name);
   }
-  // Work that `later` is given from now on runs after that of `earlier` so far.
-  absl::Status Order(cudaStream_t earlier, cudaStream_t later);
 
   const int ordinal_;
   const cudaStream_t stream_;
@@ -183,16 +174,6 @@ absl::StatusOr<std::unique_ptr<Graph>> CudaDevice::EndCapture() {
   Ignore(cudaGraphDestroy(graph));
   MILLRACE_RETURN_IF_ERROR(status);
   return std::make_unique<CudaGraph>(ordinal_, made);
-}
-
-absl::Status CudaDevice::Order(cudaStream_t earlier, cudaStream_t later) {
-  const CurrentDevice current(ordinal_);
-  MILLRACE_RETURN_IF_ERROR(current.status());
-  MILLRACE_ASSIGN_OR_RETURN(const cudaEvent_t event, ::millrace::cuda::MakeEvent());
-  absl::Status status = ToStatus(cudaEventRecord(event, earlier), "cudaEventRecord");
-  if (status.ok()) status = ToStatus(cudaStreamWaitEvent(later, event, 0), "cudaStreamWaitEvent");
-  Ignore(cudaEventDestroy(event));  // the driver keeps it until it has passed
-  return status;
 }
 
 absl::StatusOr<std::string> NameOf(int ordinal) {

@@ -73,10 +73,6 @@ class Device {
   virtual absl::Status Wait(const Mark& mark) = 0;
   // Waits on the host until all work given so far is done.
   virtual absl::Status Synchronize() = 0;
-  // Work given from now on runs after the work that `stream`, another stream of the device, has
-  // been given so far; or the other way round.
-  virtual absl::Status Follow(void* stream) = 0;
-  virtual absl::Status Lead(void* stream) = 0;
 
   // Until EndCapture, work is not done but kept. Only kernels, products, Copy within the device and
   // Zero may be captured.

@@ -158,16 +158,6 @@ absl::Status ParameterStore::ImportBuffers(const TensorSet& buffers) {
   return absl::OkStatus();
 }
 
-absl::Status ParameterStore::ExportBuffers(TensorSet& buffers) const {
-  buffers.resize(model_.buffers.size());
-  for (size_t i = 0; i < buffers.size(); ++i) {
-    const Parameter tensor = TensorOf(model_.buffers[i]);
-    buffers[i].resize(ElementsOf(tensor.shape));
-    MILLRACE_RETURN_IF_ERROR(copier_->Download(tensor, tensors_.buffers[i], buffers[i]));
-  }
-  return absl::OkStatus();
-}
-
 absl::Status ParameterStore::ImportSlots(const Slots& slots) {
   MILLRACE_RETURN_IF_ERROR(CheckCount("slots", slots.size(), slots_.size()));
   for (size_t s = 0; s < slots.size(); ++s) {

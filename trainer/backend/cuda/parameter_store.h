@@ -54,7 +54,6 @@ class ParameterStore {
   absl::Status Import(const TensorSet& weights);
   absl::Status Export(TensorSet& weights) const;
   absl::Status ImportBuffers(const TensorSet& buffers);
-  absl::Status ExportBuffers(TensorSet& buffers) const;
   // Sets the kept pieces of the slots. `slots` are whole tensors, of the options' names in order.
   absl::Status ImportSlots(const Slots& slots);
   // REQUIRES: all pieces are kept.

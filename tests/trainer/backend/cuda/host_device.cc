@@ -189,14 +189,6 @@ absl::Status HostDevice::Synchronize() {
   return DoUntil(given());
 }
 
-// Other streams of tests do their work at once.
-absl::Status HostDevice::Follow(void*) { return Enter("Follow"); }
-
-absl::Status HostDevice::Lead(void*) {
-  MILLRACE_RETURN_IF_ERROR(Enter("Lead"));
-  return DoUntil(given());
-}
-
 absl::Status HostDevice::BeginCapture() {
   MILLRACE_RETURN_IF_ERROR(Enter("BeginCapture"));
   if (is_capturing_) return absl::InternalError("the stream is captured already");

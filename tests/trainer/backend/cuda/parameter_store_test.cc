@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -151,9 +152,9 @@ TEST_F(ParameterStoreTest, BuffersAndSlotsComeBackAsTheyWere) {
   ASSERT_TRUE(store->ImportBuffers(buffers).ok());
   const Slots slots = {{"adam_m", NumbersFor(model_, 0.5f)}, {"adam_v", NumbersFor(model_, 9)}};
   ASSERT_TRUE(store->ImportSlots(slots).ok());
-  TensorSet found;
-  ASSERT_TRUE(store->ExportBuffers(found).ok());
-  EXPECT_EQ(found, buffers);
+  for (size_t i = 0; i < buffers.size(); ++i) {
+    EXPECT_TRUE(std::ranges::equal(buffers[i], std::span(store->tensors().buffers[i], 7)));
+  }
   const auto exported = store->ExportSlots();
   ASSERT_TRUE(exported.ok()) << exported.status();
   ASSERT_EQ(exported->size(), 2u);

@@ -121,18 +121,6 @@ absl::Status RecordingDevice::Synchronize() {
   return absl::OkStatus();
 }
 
-absl::Status RecordingDevice::Follow(void* stream) {
-  MILLRACE_RETURN_IF_ERROR(CheckNotCapturing("Follow"));
-  recording_.Order(Recording::ToStream(stream)->number, number());
-  return absl::OkStatus();
-}
-
-absl::Status RecordingDevice::Lead(void* stream) {
-  MILLRACE_RETURN_IF_ERROR(CheckNotCapturing("Lead"));
-  recording_.Order(number(), Recording::ToStream(stream)->number);
-  return absl::OkStatus();
-}
-
 absl::Status RecordingDevice::BeginCapture() {
   MILLRACE_RETURN_IF_ERROR(CheckNotCapturing("BeginCapture"));
   recording_.BeginCapture(number());

@@ -35,8 +35,6 @@ class RecordingDevice final : public Device {
   absl::Status Record(Mark& mark) override;
   absl::Status Wait(const Mark& mark) override;
   absl::Status Synchronize() override;
-  absl::Status Follow(void* stream) override;
-  absl::Status Lead(void* stream) override;
   absl::Status BeginCapture() override;
   absl::StatusOr<std::unique_ptr<Graph>> EndCapture() override;
   absl::Status Launch(const Graph& graph) override;
