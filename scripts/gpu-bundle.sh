@@ -64,7 +64,7 @@ copy_libraries_of build/cuda/python/millrace/libmillrace.so.1
 cp tests/python/{data,device_gpu_test}.py "$folder/python/tests"
 getconf GNU_LIBC_VERSION | sed 's/.* //' >"$folder/glibc-version"
 printf '%s\n' "${tests[@]}" >"$folder/tests"
-cp scripts/gpu-check.sh "$folder"
+cp scripts/gpu-{check,libraries}.sh "$folder"
 cp examples/imagenet/train.pbtxt "$folder/plans"
 # Jobs name models and plans relative to themselves.
 mkdir -p "$folder/bench/jobs" "$folder/examples/imagenet"
@@ -89,33 +89,9 @@ if [ "$(printf '%s\n' "$needed" "$found" | sort -V | head -n 1)" != "$needed" ];
   exit 1
 fi
 
-# Prints where a library may be, the best guess first.
-places() { # file, folder of its Python package
-  ldconfig -p 2>/dev/null | sed -nE "s/.*${1//./\\.} .*=> (.*)/\1/p"
-  ls /usr/local/cuda/lib*/"$1" 2>/dev/null
-  python3 - "$@" 2>/dev/null <<'PYTHON'
-import pathlib
-import sys
-for entry in sys.path[1:]:
-    for place in (sys.argv[2], "torch/lib"):
-        print(pathlib.Path(entry, place, sys.argv[1]))
-PYTHON
-}
-# Sets a variable, unless it is set, to the first library that is there.
-choose() { # variable, file, folder of its Python package
-  local place
-  if [ -z "${!1:-}" ]; then
-    while read -r place; do
-      if [ -r "$place" ]; then
-        export "$1=$place"
-        break
-      fi
-    done < <(places "$2" "$3")
-  fi
-  echo "run: $2: ${!1:-none found; its tests are skipped}"
-}
-choose MILLRACE_NCCL_LIBRARY libnccl.so.2 nvidia/nccl/lib
-choose MILLRACE_CUDNN_LIBRARY libcudnn.so.9 nvidia/cudnn/lib
+. "$here/gpu-libraries.sh"
+echo "run: NCCL: ${MILLRACE_NCCL_LIBRARY:-none found; its tests are skipped}"
+echo "run: cuDNN: ${MILLRACE_CUDNN_LIBRARY:-none found; its tests are skipped}"
 
 failed=0
 for name in ${MILLRACE_ONLY:-$(cat "$here/tests")}; do

@@ -27,6 +27,7 @@ mkdir -p "$results" || exit 1
 results=$(cd "$results" && pwd)
 scratch=${TMPDIR:-/tmp}/millrace-gpu-check
 export LD_LIBRARY_PATH=$here/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+. "$here/gpu-libraries.sh"
 table=() failed=0
 
 selected() {
@@ -84,8 +85,11 @@ tests() {
 }
 feed_tests() { tests pipeline_device_gpu_test; }
 trainer_tests() {
-  tests trainer_cuda_device_gpu_test && tests trainer_cudnn_products_gpu_test &&
-    tests trainer_kernels_gpu_test
+  local name code=0
+  for name in cuda_device cudnn_products kernels; do
+    tests "trainer_${name}_gpu_test" || code=$?
+  done
+  return "$code"
 }
 queue_tests() { tests collectives_device_queue_gpu_test; }
 nccl_tests() { tests collectives_nccl_gpu_test; }
@@ -191,7 +195,7 @@ train_loss() {
   local lost=$!
   train_rank 0 29532 >"$scratch/loss.log" 2>&1 &
   local left=$!
-  until grep -q '^step 5 ' "$scratch/loss.log"; do
+  until grep -q '^step 5/' "$scratch/loss.log"; do
     kill -0 "$left" || { cat "$scratch/loss.log" && return 1; }
     sleep 1
   done
