@@ -61,6 +61,7 @@ class CudaDevice final : public Device {
   ~CudaDevice() override {
     const CurrentDevice current(ordinal_);
     Ignore(cudaStreamSynchronize(stream_));
+    products_.reset();  // cuDNN's context has the stream
     Ignore(cudaStreamDestroy(stream_));
   }
 
@@ -127,7 +128,7 @@ class CudaDevice final : public Device {
   const int ordinal_;
   const cudaStream_t stream_;
   const std::string name_;
-  const std::unique_ptr<CudnnProducts> products_;
+  std::unique_ptr<CudnnProducts> products_;
 };
 
 absl::StatusOr<Memory> CudaDevice::Allocate(size_t bytes) {

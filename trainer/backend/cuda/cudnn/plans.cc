@@ -168,8 +168,11 @@ class ProductGraph : public fe::graph::Graph {
   }
 
   std::vector<fe::NumericalNote_t> Refused() const {
-    std::vector<fe::NumericalNote_t> notes = {fe::NumericalNote_t::NONDETERMINISTIC,
-                                              fe::NumericalNote_t::REDUCED_PRECISION_REDUCTION};
+    std::vector<fe::NumericalNote_t> notes = {
+        fe::NumericalNote_t::NONDETERMINISTIC, fe::NumericalNote_t::REDUCED_PRECISION_REDUCTION,
+        // The transforms of these have inexact factors.
+        fe::NumericalNote_t::WINOGRAD_TILE_4x4, fe::NumericalNote_t::WINOGRAD_TILE_6x6,
+        fe::NumericalNote_t::WINOGRAD_TILE_13x13};
     if (spec_.type == DType::kF32 && !spec_.tf32) {
       notes.push_back(fe::NumericalNote_t::TENSOR_CORE);
       notes.push_back(fe::NumericalNote_t::DOWN_CONVERT_INPUTS);
