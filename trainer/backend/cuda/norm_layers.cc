@@ -72,27 +72,34 @@ Part NewSums(LayerCompiler& compiler, const Norm& norm) {
                                     (1 + 2 * norm.channels) * sizeof(double));
 }
 
+// What the moments of a batch go to.
+void WriteMoments(const Norm& norm, const Layer& layer, Access& memory, NormArgs& args) {
+  args.moments = memory.Write<float>(norm.moments);
+  args.mean = memory.Write<float>(norm.parts->results.statistics[layer.mean]);
+  args.variance = memory.Write<float>(norm.parts->results.statistics[layer.variance]);
+}
+
 void AddMeasure(LayerCompiler& compiler, const Norm& norm) {
+  const Layer& layer = compiler.layer();
+  const bool sums_over_ranks = SumsOverRanks(compiler);
   Draft draft = compiler.Named("measure");
   draft.measures = true;
-  compiler.program().AddKernel(draft, &Kernels::norm_measure, [norm](Access& memory) {
+  compiler.program().AddKernel(draft, &Kernels::norm_measure, [=, &layer](Access& memory) {
     NormArgs args = norm.Common();
     args.batch = norm.parts->Rows(memory, /*reads_valid=*/true, /*reads_step=*/false);
     args.x = memory.Read(norm.x);
     args.sums = memory.Write<double>(norm.sums);
     args.scratch = memory.Write(norm.parts->scratch);
+    if (!sums_over_ranks) WriteMoments(norm, layer, memory, args);
     return args;
   });
-  if (SumsOverRanks(compiler)) compiler.program().CutForSum(norm.sums, norm.channels, true);
+  if (!sums_over_ranks) return;
+  compiler.program().CutForSum(norm.sums, norm.channels, true);
   draft.name = compiler.Named("moments").name;
-  const Part mean = norm.parts->results.statistics[compiler.layer().mean];
-  const Part variance = norm.parts->results.statistics[compiler.layer().variance];
-  compiler.program().AddKernel(draft, &Kernels::norm_moments, [=](Access& memory) {
+  compiler.program().AddKernel(draft, &Kernels::norm_moments, [=, &layer](Access& memory) {
     NormArgs args = norm.Common();
     args.sums = const_cast<double*>(memory.Read<double>(norm.sums));
-    args.moments = memory.Write<float>(norm.moments);
-    args.mean = memory.Write<float>(mean);
-    args.variance = memory.Write<float>(variance);
+    WriteMoments(norm, layer, memory, args);
     return args;
   });
 }
@@ -141,8 +148,14 @@ void AddBackwardSums(LayerCompiler& compiler, const Norm& norm, const Target& ad
                                });
 }
 
-void AddCombine(LayerCompiler& compiler, const Norm& norm, const Target& target) {
-  const Tensor dy = compiler.values().gradient(norm.result);
+// The gradient of the addend, if it was kept by itself, is dy behind the ReLU.
+void AddCombine(LayerCompiler& compiler, Norm norm, const Target& addend_gradient,
+                const Target& target) {
+  Tensor dy = compiler.values().gradient(norm.result);
+  if (addend_gradient && !addend_gradient.accumulates) {
+    dy = compiler.values().gradient(compiler.fused_norm().addend);
+    norm.has_relu = false;
+  }
   compiler.program().AddKernel(compiler.Named("gradient of input"), &Kernels::norm_backward_combine,
                                [=](Access& memory) {
                                  NormArgs args = norm.Common();
@@ -192,7 +205,7 @@ absl::Status NormBackward(LayerCompiler& compiler) {
   const Target target = compiler.GradientOf(compiler.source_value());
   if (!target) return absl::OkStatus();
   if (SumsOverRanks(compiler)) compiler.program().CutForSum(norm.sums, norm.channels, false);
-  AddCombine(compiler, norm, target);
+  AddCombine(compiler, norm, addend_gradient, target);
   return absl::OkStatus();
 }
 

@@ -20,6 +20,7 @@
 // a sanitizer: kernels with barriers run one at a time.
 
 #define __global__
+#define __launch_bounds__(...)
 #define __device__
 #define __host__
 #define __shared__ static

@@ -16,14 +16,20 @@ struct PlainSums {
   static constexpr int kSize = kPack;
   static constexpr int kSums = 1;
   static constexpr int kRecords = 1;
+  static constexpr int kAhead = 4;
+  static constexpr int kBlocks = 3;
+  using Loaded = Pack<T, kSize>;
 
   const ColumnSumsArgs& args;
 
   __device__ PlainSums(const ColumnSumsArgs& all, const ColumnThread<kSize>&, const ColumnShape&)
       : args(all) {}
-  __device__ bool Add(int64_t offset, int64_t, float (&sums)[kSums][kSize]) const {
+  __device__ Loaded Read(int64_t offset, int64_t) const {
+    return LoadPack<kSize>(static_cast<const T*>(args.from) + offset);
+  }
+  __device__ bool Add(const Loaded& loaded, int64_t, float (&sums)[kSums][kSize]) const {
     float values[kSize];
-    Load(static_cast<const T*>(args.from) + offset, values);
+    Unpack(loaded, values);
     MILLRACE_UNROLL
     for (int i = 0; i < kSize; ++i) sums[0][i] += values[i];
     return true;
@@ -40,8 +46,8 @@ struct PlainFinish {
   __device__ PlainFinish(const ColumnSumsArgs& all, const ColumnShape&, const Partials&, int64_t)
       : args(all) {}
   template <int kNumbers>
-  __device__ void Add(const float* records, float, double (&sums)[kNumbers]) const {
-    sums[0] += *records;
+  __device__ void Add(const float (&record)[kRecords], float, double (&sums)[kNumbers]) const {
+    sums[0] += record[0];
   }
   __device__ void End(int64_t channel, double, const double* sums) const {
     const double factor = args.factor == nullptr ? 1 : *args.factor;

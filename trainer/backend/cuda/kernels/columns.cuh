@@ -19,6 +19,7 @@
 namespace millrace::trainer::cuda::MILLRACE_KERNEL_BUILD {
 
 constexpr int64_t kMaxColumnBlocks = 1024;  // more than run at a time where there is one tile
+constexpr int kColumnBlocks = 3;            // of a multiprocessor; four have too few registers
 constexpr int64_t kThreadPixels = 8;        // the least that are worth a thread
 
 // Threads of a block side by side, each with kSize channels, and one below the other.
@@ -90,15 +91,39 @@ struct ColumnThread {
   }
 };
 
-// For each of its pixels, a thread calls body.Visit(offset of its first channel, pixel).
+// Calls take(loaded, offset, pixel) for each pixel of a thread, in order, with what
+// body.Read(offset, pixel) gave; the offset is that of the thread's first channel. Body::kAhead
+// pixels are read before the first of them is taken, so that their loads wait beside each other; a
+// multiprocessor is to hold at least Body::kBlocks blocks.
+template <typename Body, typename Take>
+__device__ inline void ForPixels(const Body& body, const ColumnThread<Body::kSize>& at,
+                                 const ColumnShape& shape, const Take& take) {
+  constexpr int64_t kStep = kRows<Body::kSize>;
+  typename Body::Loaded loaded[Body::kAhead];
+  for (int64_t first = at.begin; first < at.end; first += Body::kAhead * kStep) {
+    MILLRACE_UNROLL
+    for (int i = 0; i < Body::kAhead; ++i) {
+      const int64_t pixel = first + i * kStep;
+      if (pixel < at.end) loaded[i] = body.Read(pixel * shape.channels + at.channel, pixel);
+    }
+    MILLRACE_UNROLL
+    for (int i = 0; i < Body::kAhead; ++i) {
+      const int64_t pixel = first + i * kStep;
+      if (pixel < at.end) take(loaded[i], pixel * shape.channels + at.channel, pixel);
+    }
+  }
+}
+
+// For each of its pixels, a thread calls body.Visit(loaded, offset).
 template <typename Body>
-__global__ void PassColumns(typename Body::Args args, ColumnShape shape) {
+__global__ void __launch_bounds__(kThreads, Body::kBlocks)
+    PassColumns(typename Body::Args args, ColumnShape shape) {
   const ColumnThread<Body::kSize> at(shape);
   if (at.channel >= shape.channels) return;
   const Body body(args, at.channel);
-  for (int64_t pixel = at.begin; pixel < at.end; pixel += kRows<Body::kSize>) {
-    body.Visit(pixel * shape.channels + at.channel, pixel);
-  }
+  ForPixels(body, at, shape, [&](const typename Body::Loaded& loaded, int64_t offset, int64_t) {
+    body.Visit(loaded, offset);
+  });
 }
 
 // What the first kernel leaves for the second: of each strip, records of each channel, and the
@@ -117,7 +142,8 @@ struct Partials {
 // Adds up Body::kSums numbers of each channel of a strip, which are its first records. A body with
 // one record more leaves its origin, a number of each channel of the strip.
 template <typename Body>
-__global__ void SumColumns(typename Body::Args args, ColumnShape shape, Partials partials) {
+__global__ void __launch_bounds__(kThreads, Body::kBlocks)
+    SumColumns(typename Body::Args args, ColumnShape shape, Partials partials) {
   constexpr int kSize = Body::kSize;
   constexpr int kTile = kTileChannels<kSize>;
   __shared__ float parts[kRows<kSize>][Body::kSums][kTile];
@@ -127,11 +153,10 @@ __global__ void SumColumns(typename Body::Args args, ColumnShape shape, Partials
   float sums[Body::kSums][kSize] = {};
   int count = 0;
   if (at.channel < shape.channels) {
-    Body body(args, at, shape);
-    for (int64_t pixel = at.begin; pixel < at.end; pixel += kRows<kSize>) {
-      const bool counts_too = body.Add(pixel * shape.channels + at.channel, pixel, sums);
-      count += counts_too ? 1 : 0;
-    }
+    const Body body(args, at, shape);
+    ForPixels(body, at, shape, [&](const typename Body::Loaded& loaded, int64_t offset, int64_t) {
+      count += body.Add(loaded, offset, sums) ? 1 : 0;
+    });
     if constexpr (Body::kRecords > Body::kSums) {
       if (at.row == 0) body.StoreOrigin(records + Body::kSums * shape.channels + at.channel);
     }
@@ -159,8 +184,35 @@ __global__ void SumColumns(typename Body::Args args, ColumnShape shape, Partials
 
 // The second kernel: adds up the strips of each channel, and ends with body.End(channel, count,
 // sums).
-constexpr int kFinishChannels = 8;  // of a block
+constexpr int kFinishChannels = 4;  // of a block
 constexpr int kFinishSlices = kThreads / kFinishChannels;
+constexpr int kFinishAhead = 4;  // strips that are loaded before the first is added
+
+// Adds every strip of a thread.
+template <typename Body, int kNumbers>
+__device__ inline void AddStrips(const Body& body, const ColumnShape& shape,
+                                 const Partials& partials, int64_t channel, int64_t slice,
+                                 double (&sums)[kNumbers]) {
+  float records[kFinishAhead][Body::kRecords];
+  float counts[kFinishAhead];
+  for (int64_t first = slice; first < shape.strips; first += kFinishAhead * kFinishSlices) {
+    MILLRACE_UNROLL
+    for (int i = 0; i < kFinishAhead; ++i) {
+      const int64_t strip = first + i * kFinishSlices;
+      if (strip >= shape.strips) continue;
+      const float* const from = partials.records + strip * Body::kRecords * shape.channels;
+      MILLRACE_UNROLL
+      for (int k = 0; k < Body::kRecords; ++k) records[i][k] = from[k * shape.channels + channel];
+      counts[i] = partials.counts[strip];
+    }
+    MILLRACE_UNROLL
+    for (int i = 0; i < kFinishAhead; ++i) {
+      if (first + i * kFinishSlices >= shape.strips) continue;
+      body.Add(records[i], counts[i], sums);
+      sums[kNumbers - 1] += counts[i];
+    }
+  }
+}
 
 template <typename Body>
 __global__ void FinishColumns(typename Body::Args args, ColumnShape shape, Partials partials) {
@@ -171,13 +223,7 @@ __global__ void FinishColumns(typename Body::Args args, ColumnShape shape, Parti
   const int64_t channel = int64_t{blockIdx.x} * kFinishChannels + lane;
   double sums[kNumbers] = {};
   if (channel < shape.channels) {
-    const Body body(args, shape, partials, channel);
-    for (int64_t strip = slice; strip < shape.strips; strip += kFinishSlices) {
-      const float* const records =
-          partials.records + strip * Body::kRecords * shape.channels + channel;
-      body.Add(records, partials.counts[strip], sums);
-      sums[Body::kSums] += partials.counts[strip];
-    }
+    AddStrips(Body(args, shape, partials, channel), shape, partials, channel, slice, sums);
   }
   for (int k = 0; k < kNumbers; ++k) parts[slice][k][lane] = sums[k];
   __syncthreads();

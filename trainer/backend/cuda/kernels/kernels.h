@@ -235,9 +235,9 @@ struct Kernels {
   Kernel<PoolArgs> pool = nullptr;
   Kernel<PoolArgs> pool_backward = nullptr;
 
-  // Batch norm, forward in training: measure (count and sums), then, after any sum over ranks,
-  // moments (mean, inverse deviation; the statistics), then apply. In evaluation: moments of the
-  // running statistics in `mean` and `variance`, then apply.
+  // Batch norm, forward in training: measure (count and sums; with `moments` also what the next
+  // makes), then, after a sum over ranks, moments (mean, inverse deviation; the statistics), then
+  // apply. In evaluation: moments of the running statistics in `mean` and `variance`, then apply.
   Kernel<NormArgs> norm_measure = nullptr;
   Kernel<NormArgs> norm_moments = nullptr;
   Kernel<NormArgs> norm_moments_of_running = nullptr;

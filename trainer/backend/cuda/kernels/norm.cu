@@ -52,6 +52,12 @@ struct MomentSums {
   static constexpr int kSize = kPack;
   static constexpr int kSums = 2;
   static constexpr int kRecords = 3;
+  static constexpr int kAhead = 4;
+  static constexpr int kBlocks = 3;
+  struct Loaded {
+    Pack<T, kSize> x;
+    bool is_valid;
+  };
 
   const NormArgs& args;
   float origin[kSize] = {};  // the first valid value of the strip
@@ -69,10 +75,13 @@ struct MomentSums {
       pixel = (row + 1) * args.row_pixels;
     }
   }
-  __device__ bool Add(int64_t offset, int64_t pixel, float (&sums)[kSums][kSize]) const {
-    if (!IsValid(args, pixel)) return false;
+  __device__ Loaded Read(int64_t offset, int64_t pixel) const {
+    return {LoadPack<kSize>(static_cast<const T*>(args.x) + offset), IsValid(args, pixel)};
+  }
+  __device__ bool Add(const Loaded& loaded, int64_t, float (&sums)[kSums][kSize]) const {
+    if (!loaded.is_valid) return false;
     float x[kSize];
-    Load(static_cast<const T*>(args.x) + offset, x);
+    Unpack(loaded.x, x);
     MILLRACE_UNROLL
     for (int i = 0; i < kSize; ++i) {
       const float value = x[i] - origin[i];
@@ -86,6 +95,25 @@ struct MomentSums {
     for (int i = 0; i < kSize; ++i) to[i] = origin[i];
   }
 };
+
+__device__ inline void StoreMoments(const NormArgs& args, int64_t channel, double mean,
+                                    double variance) {
+  const auto rounded = static_cast<float>(mean);
+  args.moments[channel] = rounded;
+  args.moments[args.channels + channel] = static_cast<float>(1 / sqrt(variance + args.epsilon));
+  args.moments[2 * args.channels + channel] = static_cast<float>(mean - rounded);
+}
+
+// The moments of the batch, and its statistics.
+__device__ inline void StoreMomentsOfSums(const NormArgs& args, int64_t channel, double count,
+                                          double mean, double squares) {
+  const double variance = squares / (count > 1 ? count : 1);
+  StoreMoments(args, channel, mean, variance);
+  if (args.mean != nullptr) args.mean[channel] = static_cast<float>(mean);
+  if (args.variance == nullptr) return;
+  args.variance[channel] =
+      static_cast<float>(count > 1 ? variance * (count / (count - 1)) : variance);
+}
 
 // Moves the strips' sums to the origin of the first strip that has values, and adds them.
 struct MomentFinish {
@@ -106,43 +134,33 @@ struct MomentFinish {
     }
   }
   template <int kNumbers>
-  __device__ void Add(const float* records, float strip_count, double (&sums)[kNumbers]) const {
+  __device__ void Add(const float (&record)[kRecords], float strip_count,
+                      double (&sums)[kNumbers]) const {
     if (strip_count == 0) return;
     const double count = strip_count;
-    const double sum = records[0];
-    const double square = records[args.channels];
-    const double moved = records[2 * args.channels] - origin;
+    const double sum = record[0];
+    const double square = record[1];
+    const double moved = record[2] - origin;
     sums[0] += sum + count * moved;
     sums[1] += square + 2 * moved * sum + count * moved * moved;
   }
   __device__ void End(int64_t channel, double count, const double* sums) const {
     const double offset = count > 0 ? sums[0] / count : 0;
-    const double squares = sums[1] - sums[0] * offset;
+    const double difference = sums[1] - sums[0] * offset;
+    const double squares = difference < 0 ? 0 : difference;  // a NaN stays one
+    const double mean = count > 0 ? origin + offset : 0;
     if (channel == 0) args.sums[0] = count;
-    args.sums[1 + channel] = count > 0 ? origin + offset : 0;
-    args.sums[1 + args.channels + channel] = squares < 0 ? 0 : squares;  // a NaN stays one
+    args.sums[1 + channel] = mean;
+    args.sums[1 + args.channels + channel] = squares;
+    if (args.moments != nullptr) StoreMomentsOfSums(args, channel, count, mean, squares);
   }
 };
-
-__device__ inline void StoreMoments(const NormArgs& args, int64_t channel, double mean,
-                                    double variance) {
-  const auto rounded = static_cast<float>(mean);
-  args.moments[channel] = rounded;
-  args.moments[args.channels + channel] = static_cast<float>(1 / sqrt(variance + args.epsilon));
-  args.moments[2 * args.channels + channel] = static_cast<float>(mean - rounded);
-}
 
 __global__ void MomentsOfSums(NormArgs args) {
   const int64_t channel = FirstIndex();
   if (channel >= args.channels) return;
-  const double count = args.sums[0];
-  const double mean = args.sums[1 + channel];
-  const double variance = args.sums[1 + args.channels + channel] / (count > 1 ? count : 1);
-  StoreMoments(args, channel, mean, variance);
-  if (args.mean != nullptr) args.mean[channel] = static_cast<float>(mean);
-  if (args.variance == nullptr) return;
-  args.variance[channel] =
-      static_cast<float>(count > 1 ? variance * (count / (count - 1)) : variance);
+  StoreMomentsOfSums(args, channel, args.sums[0], args.sums[1 + channel],
+                     args.sums[1 + args.channels + channel]);
 }
 
 __global__ void MomentsOfRunning(NormArgs args) {
@@ -152,24 +170,38 @@ __global__ void MomentsOfRunning(NormArgs args) {
 }
 
 // y = the normalised x [+ addend], behind the ReLU, in which a NaN stays one.
-template <typename T, int kPack>
+template <typename T, int kPack, bool kAdds>
 struct NormApplyPass {
   using Args = NormArgs;
   static constexpr int kSize = kPack;
+  static constexpr int kAhead = kAdds ? 2 : 4;
+  static constexpr int kBlocks = 3;
+  struct Loaded {
+    Pack<T, kSize> x;
+    Pack<T, kSize> addend;
+  };
 
   const NormArgs& args;
   Normalization<kSize> normalization;
 
   __device__ NormApplyPass(const NormArgs& all, int64_t channel)
       : args(all), normalization(all, channel) {}
-  __device__ void Visit(int64_t offset, int64_t) const {
+  __device__ Loaded Read(int64_t offset, int64_t) const {
+    Loaded loaded;
+    loaded.x = LoadPack<kSize>(static_cast<const T*>(args.x) + offset);
+    if constexpr (kAdds) {
+      loaded.addend = LoadPack<kSize>(static_cast<const T*>(args.addend) + offset);
+    }
+    return loaded;
+  }
+  __device__ void Visit(const Loaded& loaded, int64_t offset) const {
     float value[kSize];
-    Load(static_cast<const T*>(args.x) + offset, value);
+    Unpack(loaded.x, value);
     MILLRACE_UNROLL
     for (int i = 0; i < kSize; ++i) value[i] = normalization.Of(value[i], i);
-    if (args.addend != nullptr) {
+    if constexpr (kAdds) {
       float addend[kSize];
-      Load(static_cast<const T*>(args.addend) + offset, addend);
+      Unpack(loaded.addend, addend);
       MILLRACE_UNROLL
       for (int i = 0; i < kSize; ++i) value[i] += addend[i];
     }
@@ -183,30 +215,56 @@ struct NormApplyPass {
 
 // Where a ReLU's mask comes from.
 enum class Mask {
-  kResult,  // y > 0; or there is no ReLU
+  kNone,    // there is no ReLU
+  kResult,  // y > 0
   kInput,   // the normalised x > 0
 };
 
-Mask MaskOf(const NormArgs& args) {
-  return args.has_relu && args.y == nullptr ? Mask::kInput : Mask::kResult;
+// f.template operator()<kMask>() for that of a norm.
+template <typename F>
+absl::Status WithMask(const NormArgs& args, const F& f) {
+  if (!args.has_relu) return f.template operator()<Mask::kNone>();
+  if (args.y == nullptr) return f.template operator()<Mask::kInput>();
+  return f.template operator()<Mask::kResult>();
 }
 
-// dz: dy where the ReLU let it through.
+// What the backward passes read of a pixel.
 template <typename T, Mask kMask, int kSize>
-__device__ inline void LoadBehindRelu(const NormArgs& args,
-                                      const Normalization<kSize>& normalization, int64_t offset,
-                                      const float (&x)[kSize], float (&dz)[kSize]) {
-  Load(static_cast<const T*>(args.dy) + offset, dz);
+struct GradientLoads {
+  Pack<T, kSize> x;
+  Pack<T, kSize> dy;
+  Pack<T, kSize> y;  // if the mask comes from it
+  bool is_valid;
+
+  static __device__ GradientLoads At(const NormArgs& args, int64_t offset, int64_t pixel) {
+    GradientLoads loaded;
+    loaded.is_valid = IsValid(args, pixel);
+    loaded.x = LoadPack<kSize>(static_cast<const T*>(args.x) + offset);
+    loaded.dy = LoadPack<kSize>(static_cast<const T*>(args.dy) + offset);
+    if constexpr (kMask == Mask::kResult) {
+      loaded.y = LoadPack<kSize>(static_cast<const T*>(args.y) + offset);
+    }
+    return loaded;
+  }
+};
+
+// x, and dz: dy where the ReLU let it through.
+template <typename T, Mask kMask, int kSize>
+__device__ inline void UnpackGradient(const GradientLoads<T, kMask, kSize>& loaded,
+                                      const Normalization<kSize>& normalization, float (&x)[kSize],
+                                      float (&dz)[kSize]) {
+  Unpack(loaded.x, x);
+  Unpack(loaded.dy, dz);
   if constexpr (kMask == Mask::kInput) {
     MILLRACE_UNROLL
     for (int i = 0; i < kSize; ++i) dz[i] = normalization.Of(x[i], i) > 0 ? dz[i] : 0;
-    return;
   }
-  if (!args.has_relu) return;
-  float y[kSize];
-  Load(static_cast<const T*>(args.y) + offset, y);
-  MILLRACE_UNROLL
-  for (int i = 0; i < kSize; ++i) dz[i] = y[i] > 0 ? dz[i] : 0;
+  if constexpr (kMask == Mask::kResult) {
+    float y[kSize];
+    Unpack(loaded.y, y);
+    MILLRACE_UNROLL
+    for (int i = 0; i < kSize; ++i) dz[i] = y[i] > 0 ? dz[i] : 0;
+  }
 }
 
 // In rows of padding a gradient is zero.
@@ -224,22 +282,27 @@ struct GradientSums {
   static constexpr int kSize = kPack;
   static constexpr int kSums = 2;
   static constexpr int kRecords = 2;
+  static constexpr int kAhead = kMask == Mask::kResult ? 1 : 2;
+  static constexpr int kBlocks = kMask == Mask::kInput ? 2 : 3;
+  using Loaded = GradientLoads<T, kMask, kSize>;
 
   const NormArgs& args;
   Normalization<kSize> normalization;
 
   __device__ GradientSums(const NormArgs& all, const ColumnThread<kSize>& at, const ColumnShape&)
       : args(all), normalization(all, at.channel) {}
-  __device__ bool Add(int64_t offset, int64_t pixel, float (&sums)[kSums][kSize]) const {
+  __device__ Loaded Read(int64_t offset, int64_t pixel) const {
+    return Loaded::At(args, offset, pixel);
+  }
+  __device__ bool Add(const Loaded& loaded, int64_t offset, float (&sums)[kSums][kSize]) const {
     T* const kept = args.dz == nullptr ? nullptr : static_cast<T*>(args.dz) + offset;
-    if (!IsValid(args, pixel)) {
+    if (!loaded.is_valid) {
       if (kept != nullptr) StoreZeros<T, kSize>(args.accumulates_dz, kept);
       return false;
     }
     float x[kSize];
     float dz[kSize];
-    Load(static_cast<const T*>(args.x) + offset, x);
-    LoadBehindRelu<T, kMask>(args, normalization, offset, x, dz);
+    UnpackGradient(loaded, normalization, x, dz);
     MILLRACE_UNROLL
     for (int i = 0; i < kSize; ++i) {
       sums[0][i] += dz[i];
@@ -260,8 +323,8 @@ struct GradientFinish {
   __device__ GradientFinish(const NormArgs& all, const ColumnShape&, const Partials&, int64_t)
       : args(all) {}
   template <int kNumbers>
-  __device__ void Add(const float* records, float, double (&sums)[kNumbers]) const {
-    for (int k = 0; k < kSums; ++k) sums[k] += records[k * args.channels];
+  __device__ void Add(const float (&record)[kRecords], float, double (&sums)[kNumbers]) const {
+    for (int k = 0; k < kSums; ++k) sums[k] += record[k];
   }
   __device__ void End(int64_t channel, double count, const double* sums) const {
     const double products = sums[1] - args.moments[2 * args.channels + channel] * sums[0];
@@ -286,6 +349,9 @@ template <typename T, int kPack, Mask kMask>
 struct NormCombinePass {
   using Args = NormArgs;
   static constexpr int kSize = kPack;
+  static constexpr int kAhead = kMask == Mask::kResult ? 1 : 2;
+  static constexpr int kBlocks = 3;
+  using Loaded = GradientLoads<T, kMask, kSize>;
 
   const NormArgs& args;
   Normalization<kSize> normalization;
@@ -305,13 +371,15 @@ struct NormCombinePass {
                                        args.moments[2 * args.channels + c] * factor);
     }
   }
-  __device__ void Visit(int64_t offset, int64_t pixel) const {
+  __device__ Loaded Read(int64_t offset, int64_t pixel) const {
+    return Loaded::At(args, offset, pixel);
+  }
+  __device__ void Visit(const Loaded& loaded, int64_t offset) const {
     T* const to = static_cast<T*>(args.dx) + offset;
-    if (!IsValid(args, pixel)) return StoreZeros<T, kSize>(args.accumulates_dx, to);
+    if (!loaded.is_valid) return StoreZeros<T, kSize>(args.accumulates_dx, to);
     float x[kSize];
     float dz[kSize];
-    Load(static_cast<const T*>(args.x) + offset, x);
-    LoadBehindRelu<T, kMask>(args, normalization, offset, x, dz);
+    UnpackGradient(loaded, normalization, x, dz);
     MILLRACE_UNROLL
     for (int i = 0; i < kSize; ++i) {
       const float difference = (x[i] - normalization.mean[i]) * of_x[i];
@@ -352,38 +420,36 @@ absl::Status MakeMomentsOfRunning(void* stream, const NormArgs& args) {
 }
 
 absl::Status ApplyNorm(void* stream, const NormArgs& args) {
-  return WithPacks(args.type, VectorsAllowed(args, {args.x, args.addend, args.y}),
-                   [&]<typename T, int kSize>() {
-                     return LaunchPass<NormApplyPass<T, kSize>>(
-                         stream, "norm_apply", PixelsOf(args), args.channels, args);
-                   });
+  const bool vectors = VectorsAllowed(args, {args.x, args.addend, args.y});
+  const auto launch = [&]<typename Pass>(Pass*) {
+    return LaunchPass<Pass>(stream, "norm_apply", PixelsOf(args), args.channels, args);
+  };
+  return WithPacks(args.type, vectors, [&]<typename T, int kSize>() {
+    using Plain = NormApplyPass<T, kSize, false>;
+    using Adding = NormApplyPass<T, kSize, true>;
+    return args.addend == nullptr ? launch(static_cast<Plain*>(nullptr))
+                                  : launch(static_cast<Adding*>(nullptr));
+  });
 }
 
 absl::Status SumNormGradients(void* stream, const NormArgs& args) {
   const bool vectors = VectorsAllowed(args, {args.x, args.y, args.dy, args.dz});
-  const auto launch = [&]<typename Sums>(Sums*) {
-    return LaunchSums<Sums, GradientFinish>(stream, "norm_backward_sums", PixelsOf(args),
-                                            args.channels, args, args.scratch);
-  };
   return WithPacks(args.type, vectors, [&]<typename T, int kSize>() {
-    using OfInput = GradientSums<T, kSize, Mask::kInput>;
-    using OfResult = GradientSums<T, kSize, Mask::kResult>;
-    return MaskOf(args) == Mask::kInput ? launch(static_cast<OfInput*>(nullptr))
-                                        : launch(static_cast<OfResult*>(nullptr));
+    return WithMask(args, [&]<Mask kMask>() {
+      return LaunchSums<GradientSums<T, kSize, kMask>, GradientFinish>(
+          stream, "norm_backward_sums", PixelsOf(args), args.channels, args, args.scratch);
+    });
   });
 }
 
 absl::Status CombineNormGradients(void* stream, const NormArgs& args) {
   if (args.dx == nullptr) return absl::OkStatus();
   const bool vectors = VectorsAllowed(args, {args.x, args.y, args.dy, args.dx});
-  const auto launch = [&]<typename Pass>(Pass*) {
-    return LaunchPass<Pass>(stream, "norm_backward_combine", PixelsOf(args), args.channels, args);
-  };
   return WithPacks(args.type, vectors, [&]<typename T, int kSize>() {
-    using OfInput = NormCombinePass<T, kSize, Mask::kInput>;
-    using OfResult = NormCombinePass<T, kSize, Mask::kResult>;
-    return MaskOf(args) == Mask::kInput ? launch(static_cast<OfInput*>(nullptr))
-                                        : launch(static_cast<OfResult*>(nullptr));
+    return WithMask(args, [&]<Mask kMask>() {
+      return LaunchPass<NormCombinePass<T, kSize, kMask>>(stream, "norm_backward_combine",
+                                                          PixelsOf(args), args.channels, args);
+    });
   });
 }
 

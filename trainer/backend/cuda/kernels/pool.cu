@@ -61,7 +61,7 @@ __global__ void MaxPoolKernel(PoolArgs args, int64_t threads) {
     const WindowSide down = SideOf(args.window, 0, at.y, args.height);
     const WindowSide across = SideOf(args.window, 1, at.x, args.width);
     float best[kSize] = {};
-    Pack<uint8_t, kSize> places = {};
+    uint8_t places[kSize] = {};
     bool is_first = true;
     for (int64_t ky = down.begin; ky < down.end; ++ky) {
       const int64_t y = down.first + ky * args.window.dilation[0];
@@ -75,14 +75,14 @@ __global__ void MaxPoolKernel(PoolArgs args, int64_t threads) {
         for (int k = 0; k < kSize; ++k) {  // a NaN is the largest
           const bool is_larger = is_first || values[k] > best[k] || values[k] != values[k];
           best[k] = is_larger ? values[k] : best[k];
-          places.values[k] = is_larger ? place : places.values[k];
+          places[k] = is_larger ? place : places[k];
         }
         is_first = false;
       }
     }
     Store(best, static_cast<T*>(args.to) + i * kSize);
     if (args.places != nullptr) {
-      *reinterpret_cast<Pack<uint8_t, kSize>*>(args.places + i * kSize) = places;
+      StorePack(Pack<uint8_t, kSize>::Of(places), args.places + i * kSize);
     }
   }
 }
@@ -152,11 +152,11 @@ struct GiveOfMax {
   __device__ void operator()(const Windows& down, const Windows& across, int64_t offset,
                              float (&sums)[kSize]) const {
     const auto place = static_cast<uint8_t>(down.place * args.window.kernel[1] + across.place);
-    const auto places = *reinterpret_cast<const Pack<uint8_t, kSize>*>(args.places + offset);
+    const auto places = LoadPack<kSize>(args.places + offset);
     float dy[kSize];
     Load(static_cast<const T*>(args.from) + offset, dy);
     MILLRACE_UNROLL
-    for (int k = 0; k < kSize; ++k) sums[k] += places.values[k] == place ? dy[k] : 0;
+    for (int k = 0; k < kSize; ++k) sums[k] += places[k] == place ? dy[k] : 0;
   }
 };
 

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <initializer_list>
 #include <type_traits>
 
@@ -53,29 +54,87 @@ __device__ inline float AsFloat(T value)
 }
 __device__ inline void Round(float value, float* to) { *to = value; }
 
-// Neighbours that are loaded and stored together, in at most 16 bytes at a time.
+// Neighbours that are loaded and stored together, in at most 16 bytes at a time. They are kept as
+// words until they are needed: nvcc waits for a load before it takes it apart, so what is loaded
+// ahead must not be taken apart.
 constexpr size_t kVectorBytes = 16;
 template <typename T, int kSize>
 struct alignas(kSize * sizeof(T) < kVectorBytes ? kSize * sizeof(T) : kVectorBytes) Pack {
-  T values[kSize];
+  using Word =
+      std::conditional_t<(sizeof(T) > 4), uint64_t,
+                         std::conditional_t<kSize * sizeof(T) % 4 == 0, uint32_t,
+                                            std::conditional_t<sizeof(T) == 2, uint16_t, uint8_t>>>;
+  static constexpr int kOfWord = static_cast<int>(sizeof(Word) / sizeof(T));
+  static constexpr int kWords = kSize / kOfWord;
+
+  Word words[kWords];
+
+  static __device__ Pack Of(const T (&values)[kSize]) {
+    Pack pack = {};
+    MILLRACE_UNROLL
+    for (int i = 0; i < kSize; ++i) {
+      Word bits = 0;
+      memcpy(&bits, &values[i], sizeof(T));
+      pack.words[i / kOfWord] |= static_cast<Word>(bits << Shift(i));
+    }
+    return pack;
+  }
+  __device__ T operator[](int i) const {
+    const auto bits = static_cast<Word>(words[i / kOfWord] >> Shift(i));
+    T value;
+    memcpy(static_cast<void*>(&value), &bits, sizeof(T));
+    return value;
+  }
+
+ private:
+  static constexpr int Shift(int i) { return i % kOfWord * static_cast<int>(8 * sizeof(T)); }
 };
 // How many of them fill a vector.
 template <typename T>
 constexpr int kPackOf = static_cast<int>(kVectorBytes / sizeof(T));
 
 template <int kSize, typename T>
-__device__ inline void Load(const T* from, float (&to)[kSize]) {
-  const auto pack = *reinterpret_cast<const Pack<T, kSize>*>(from);
+__device__ inline Pack<T, kSize> LoadPack(const T* from) {
+  return *reinterpret_cast<const Pack<T, kSize>*>(from);
+}
+template <int kSize, typename T>
+__device__ inline void Unpack(const Pack<T, kSize>& pack, float (&to)[kSize]) {
   MILLRACE_UNROLL
-  for (int i = 0; i < kSize; ++i) to[i] = AsFloat(pack.values[i]);
+  for (int i = 0; i < kSize; ++i) to[i] = AsFloat(pack[i]);
+}
+template <int kSize, typename T>
+__device__ inline void Load(const T* from, float (&to)[kSize]) {
+  Unpack(LoadPack<kSize>(from), to);
+}
+
+#if defined(__CUDACC__)
+// By the instruction for vectors: nvcc may store the words one by one, which takes three times as
+// long.
+__device__ inline void StoreVector(const uint32_t* words, void* to) {
+  asm volatile("st.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(__cvta_generic_to_global(to)),
+               "r"(words[0]), "r"(words[1]), "r"(words[2]), "r"(words[3])
+               : "memory");
+}
+#endif
+
+template <int kSize, typename T>
+__device__ inline void StorePack(const Pack<T, kSize>& pack, T* to) {
+#if defined(__CUDACC__)
+  if constexpr (sizeof(pack) % kVectorBytes == 0 && sizeof(pack.words[0]) == sizeof(uint32_t)) {
+    MILLRACE_UNROLL
+    for (int i = 0; i < pack.kWords; i += 4) StoreVector(&pack.words[i], to + i * pack.kOfWord);
+    return;
+  }
+#endif
+  *reinterpret_cast<Pack<T, kSize>*>(to) = pack;
 }
 
 template <int kSize, typename T>
 __device__ inline void Store(const float (&from)[kSize], T* to) {
-  Pack<T, kSize> pack;
+  T rounded[kSize];
   MILLRACE_UNROLL
-  for (int i = 0; i < kSize; ++i) Round(from[i], &pack.values[i]);
-  *reinterpret_cast<Pack<T, kSize>*>(to) = pack;
+  for (int i = 0; i < kSize; ++i) Round(from[i], &rounded[i]);
+  StorePack(Pack<T, kSize>::Of(rounded), to);
 }
 
 // Stores the values, or adds them to those that are there.

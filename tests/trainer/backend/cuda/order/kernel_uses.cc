@@ -173,6 +173,9 @@ Uses UsesOfNormMeasure(const NormArgs& args) {
       .Reads(args.x, Values(args), args.type)
       .ReadsValid(args.batch)
       .Writes(args.sums, Sums(args), DType::kF64)
+      .WritesFloats(args.moments, kMoments * args.channels)
+      .WritesFloats(args.mean, args.channels)
+      .WritesFloats(args.variance, args.channels)
       .WritesScratch(args.scratch, args.batch.rows, args.channels)
       .Done();
 }
