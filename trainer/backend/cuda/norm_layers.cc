@@ -1,9 +1,36 @@
-// Batch norms, with the addition and the ReLU behind them.
+// Batch norms, with the addition, the ReLU and the max pool behind them.
+
+#include <optional>
 
 #include "trainer/backend/cuda/layer_compiler.h"
+#include "trainer/backend/cuda/pool_sizes.h"
 
 namespace millrace::trainer::cuda {
 namespace {
+
+// The tensors of a max pool that a batch norm does.
+struct FusedPool {
+  explicit FusedPool(LayerCompiler& pool);
+
+  PoolArgs sizes;
+  Tensor output;
+  Tensor gradient;
+  Part places;  // none: nothing reads them
+  int value = -1;
+};
+
+FusedPool::FusedPool(LayerCompiler& pool)
+    : sizes(PoolSizes(pool.model(), pool.layer(), pool.rows())),
+      output(pool.output()),
+      gradient(pool.output_gradient()),
+      value(pool.layer().output) {
+  // Added forward, and found again backward.
+  Part& saved = pool.parts().saved[pool.index()];
+  if (pool.is_training() && gradient && !saved) {
+    saved = pool.NewTensor("places", pool.values().count(value), DType::kU8);
+  }
+  places = saved;
+}
 
 // The tensors of a batch norm.
 struct Norm {
@@ -15,7 +42,8 @@ struct Norm {
   NetworkParts* parts = nullptr;
   Tensor x;
   Tensor y;
-  Tensor addend;  // none: none is added
+  Tensor addend;                  // none: none is added
+  std::optional<FusedPool> pool;  // y has no memory then
   bool has_relu = false;
   int result = -1;  // the value behind the layers that it does
   Part weights;
@@ -40,6 +68,10 @@ Norm::Norm(LayerCompiler& compiler) : parts(&compiler.parts()), x(compiler.sourc
   channels = compiler.values().channels(layer.output);
   row_pixels = compiler.values().pixels(layer.output) / compiler.rows();
   epsilon = std::get<Normalization>(layer.attributes).epsilon;
+  const int of_pool = compiler.values().PoolOfNorm(compiler.index());
+  if (of_pool < 0) return;
+  LayerCompiler pool_compiler(*parts, static_cast<size_t>(of_pool));
+  pool.emplace(pool_compiler);
 }
 
 NormArgs Norm::Common() const {
@@ -51,6 +83,28 @@ NormArgs Norm::Common() const {
   args.epsilon = epsilon;
   args.has_relu = has_relu;
   return args;
+}
+
+// The arguments of a kernel that does the pool too, without the pool's memory.
+NormPoolArgs WithPool(const Norm& norm, const NormArgs& args) {
+  NormPoolArgs both{args, norm.pool->sizes};
+  both.pool.type = args.type;
+  return both;
+}
+
+// Adds a kernel of the backward pass, of the norm alone or with its pool.
+template <typename Make>
+void AddBackwardKernel(LayerCompiler& compiler, const Norm& norm, const std::string& what,
+                       Kernel<NormArgs> Kernels::*alone, Kernel<NormPoolArgs> Kernels::*with_pool,
+                       Make make) {
+  const Draft draft = compiler.Named(what);
+  if (!norm.pool) return compiler.program().AddKernel(draft, alone, std::move(make));
+  compiler.program().AddKernel(draft, with_pool, [=](Access& memory) {
+    NormPoolArgs args = WithPool(norm, make(memory));
+    args.pool.from = memory.Read(norm.pool->gradient);
+    args.pool.places = const_cast<uint8_t*>(memory.Read<uint8_t>(norm.pool->places));
+    return args;
+  });
 }
 
 bool SumsOverRanks(LayerCompiler& compiler) {
@@ -117,8 +171,9 @@ void AddMomentsOfRunning(LayerCompiler& compiler, const Norm& norm) {
                                });
 }
 
-// The values of the batch that the backward pass reads; moments and sums too.
-void ReadForward(const Norm& norm, Access& memory, NormArgs& args) {
+// What both kernels of the backward pass read.
+NormArgs ReadForBackward(const Norm& norm, const Tensor& dy, Access& memory) {
+  NormArgs args = norm.Common();
   args.batch = norm.parts->Rows(memory, /*reads_valid=*/true, /*reads_step=*/false);
   args.x = memory.Read(norm.x);
   args.weights = memory.Read<float>(norm.weights);
@@ -126,26 +181,27 @@ void ReadForward(const Norm& norm, Access& memory, NormArgs& args) {
   args.moments = const_cast<float*>(memory.Read<float>(norm.moments));
   // Without an addend the mask is computed again.
   if (norm.has_relu && norm.addend) args.y = const_cast<void*>(memory.Read(norm.y));
+  if (!norm.pool) args.dy = memory.Read(dy);
+  return args;
 }
 
 void AddBackwardSums(LayerCompiler& compiler, const Norm& norm, const Target& addend_gradient) {
   const Tensor dy = compiler.values().gradient(norm.result);
   const Part weights_gradient = norm.parts->gradients[compiler.layer().weights];
   const Part bias_gradient = norm.parts->gradients[compiler.layer().bias];
-  compiler.program().AddKernel(compiler.Named("gradients"), &Kernels::norm_backward_sums,
-                               [=](Access& memory) {
-                                 NormArgs args = norm.Common();
-                                 ReadForward(norm, memory, args);
-                                 args.dy = memory.Read(dy);
-                                 if (addend_gradient) args.dz = addend_gradient.Open(memory);
-                                 args.accumulates_dz = addend_gradient.accumulates;
-                                 args.sums = memory.Write<double>(norm.sums);
-                                 args.weights_gradient = memory.Write<float>(weights_gradient);
-                                 args.bias_gradient = memory.Write<float>(bias_gradient);
-                                 args.factor = norm.parts->Factor(memory);
-                                 args.scratch = memory.Write(norm.parts->scratch);
-                                 return args;
-                               });
+  const auto make = [=](Access& memory) {
+    NormArgs args = ReadForBackward(norm, dy, memory);
+    if (addend_gradient) args.dz = addend_gradient.Open(memory);
+    args.accumulates_dz = addend_gradient.accumulates;
+    args.sums = memory.Write<double>(norm.sums);
+    args.weights_gradient = memory.Write<float>(weights_gradient);
+    args.bias_gradient = memory.Write<float>(bias_gradient);
+    args.factor = norm.parts->Factor(memory);
+    args.scratch = memory.Write(norm.parts->scratch);
+    return args;
+  };
+  AddBackwardKernel(compiler, norm, "gradients", &Kernels::norm_backward_sums,
+                    &Kernels::norm_pool_backward_sums, make);
 }
 
 // The gradient of the addend, if it was kept by itself, is dy behind the ReLU.
@@ -156,16 +212,37 @@ void AddCombine(LayerCompiler& compiler, Norm norm, const Target& addend_gradien
     dy = compiler.values().gradient(compiler.fused_norm().addend);
     norm.has_relu = false;
   }
-  compiler.program().AddKernel(compiler.Named("gradient of input"), &Kernels::norm_backward_combine,
-                               [=](Access& memory) {
-                                 NormArgs args = norm.Common();
-                                 ReadForward(norm, memory, args);
-                                 args.dy = memory.Read(dy);
-                                 args.sums = const_cast<double*>(memory.Read<double>(norm.sums));
-                                 args.dx = target.Open(memory);
-                                 args.accumulates_dx = target.accumulates;
-                                 return args;
-                               });
+  const auto make = [=](Access& memory) {
+    NormArgs args = ReadForBackward(norm, dy, memory);
+    args.sums = const_cast<double*>(memory.Read<double>(norm.sums));
+    args.dx = target.Open(memory);
+    args.accumulates_dx = target.accumulates;
+    return args;
+  };
+  AddBackwardKernel(compiler, norm, "gradient of input", &Kernels::norm_backward_combine,
+                    &Kernels::norm_pool_backward_combine, make);
+}
+
+void AddApply(LayerCompiler& compiler, const Norm& norm) {
+  const auto make = [norm](Access& memory) {
+    NormArgs args = norm.Common();
+    args.x = memory.Read(norm.x);
+    args.addend = memory.Read(norm.addend);
+    args.weights = memory.Read<float>(norm.weights);
+    args.bias = memory.Read<float>(norm.bias);
+    args.moments = const_cast<float*>(memory.Read<float>(norm.moments));
+    if (!norm.pool) args.y = memory.Write(norm.y);
+    return args;
+  };
+  const int value = norm.pool ? norm.pool->value : compiler.layer().output;
+  const Draft draft = compiler.Completing(value, "forward");
+  if (!norm.pool) return compiler.program().AddKernel(draft, &Kernels::norm_apply, make);
+  compiler.program().AddKernel(draft, &Kernels::norm_pool, [=](Access& memory) {
+    NormPoolArgs args = WithPool(norm, make(memory));
+    args.pool.to = memory.Write(norm.pool->output);
+    args.pool.places = memory.Write<uint8_t>(norm.pool->places);
+    return args;
+  });
 }
 
 }  // namespace
@@ -179,17 +256,7 @@ absl::Status NormForward(LayerCompiler& compiler) {
   } else {
     AddMomentsOfRunning(compiler, norm);
   }
-  const Draft draft = compiler.Completing(compiler.layer().output, "forward");
-  compiler.program().AddKernel(draft, &Kernels::norm_apply, [norm](Access& memory) {
-    NormArgs args = norm.Common();
-    args.x = memory.Read(norm.x);
-    args.addend = memory.Read(norm.addend);
-    args.weights = memory.Read<float>(norm.weights);
-    args.bias = memory.Read<float>(norm.bias);
-    args.moments = const_cast<float*>(memory.Read<float>(norm.moments));
-    args.y = memory.Write(norm.y);
-    return args;
-  });
+  AddApply(compiler, norm);
   return absl::OkStatus();
 }
 

@@ -1,28 +1,14 @@
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
 #include "trainer/backend/cuda/layer_compiler.h"
+#include "trainer/backend/cuda/pool_sizes.h"
 
 namespace millrace::trainer::cuda {
 namespace {
 
 PoolArgs SizesOf(LayerCompiler& compiler) {
-  const Shape& from = compiler.model().values[compiler.source_value()].shape;
-  const Shape& to = compiler.model().values[compiler.layer().output].shape;
-  const bool is_global = compiler.layer().kind == LayerKind::kGlobalAveragePool;
-  PoolArgs args;
-  args.is_average = compiler.layer().kind != LayerKind::kMaxPool;
+  PoolArgs args = PoolSizes(compiler.model(), compiler.layer(), compiler.rows());
   args.type = compiler.type();
-  args.rows = compiler.rows();
-  args.height = from[0];
-  args.width = from[1];
-  args.channels = from[2];
-  args.out_height = is_global ? 1 : to[0];
-  args.out_width = is_global ? 1 : to[1];
-  if (is_global) {
-    args.window.kernel = {from[0], from[1]};
-  } else {
-    args.window = compiler.layer().window();
-  }
   return args;
 }
 
@@ -39,7 +25,9 @@ absl::Status CheckWindow(const Layer& layer) {
 
 }  // namespace
 
+// A batch norm that does the pool has done so.
 absl::Status PoolForward(LayerCompiler& compiler) {
+  if (compiler.is_fused()) return absl::OkStatus();
   MILLRACE_RETURN_IF_ERROR(CheckWindow(compiler.layer()));
   const int value = compiler.layer().output;
   Part& places = compiler.parts().saved[compiler.index()];
@@ -60,6 +48,7 @@ absl::Status PoolForward(LayerCompiler& compiler) {
 }
 
 absl::Status PoolBackward(LayerCompiler& compiler) {
+  if (compiler.is_fused()) return absl::OkStatus();
   const Target target = compiler.GradientOf(compiler.source_value());
   if (!target) return absl::OkStatus();
   const auto make = [=, args = SizesOf(compiler), gradient = compiler.output_gradient(),

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "trainer/backend/cuda/pool_sizes.h"
 #include "trainer/backend/cuda/products_of.h"
 
 namespace millrace::trainer::cuda {
@@ -36,8 +37,10 @@ Values::Values(const Compiled& compiled, Buffers& buffers)
       wiring_(model_),
       fusion_(model_, wiring_, compiled.fuses),
       needs_gradient_(NeedsGradient(model_, compiled.use)),
+      pools_(model_.layers.size(), -1),
       data_(model_.values.size()),
       gradients_(model_.values.size()) {
+  for (size_t i = 0; i < pools_.size(); ++i) pools_[i] = FindPool(i);
   for (const ModelInput& input : model_.inputs) AddInput(input.value);
   for (size_t i = 0; i < model_.layers.size(); ++i) AddOutput(i);
 }
@@ -122,6 +125,15 @@ bool Values::MayWorkInPlace(size_t i) const {
   return wiring_.readers(source).size() == 1 && MayBeOverwritten(model_.layers[maker].kind);
 }
 
+int Values::FindPool(size_t norm) const {
+  const FusedNorm& fused = fusion_.norm(norm);
+  if (fused.relu < 0 || fused.add >= 0) return -1;
+  const int pool = wiring_.only_reader(model_.layers[fused.relu].output);
+  if (pool < 0 || model_.layers[pool].kind != LayerKind::kMaxPool) return -1;
+  const PoolArgs sizes = PoolSizes(model_, model_.layers[pool], compiled_.rows);
+  return HasNormPool(sizes) ? pool : -1;
+}
+
 bool Values::HasFusedRelu(size_t i) const {
   const int reader = wiring_.only_reader(model_.layers[i].output);
   return compiled_.fuses && reader >= 0 &&
@@ -129,7 +141,8 @@ bool Values::HasFusedRelu(size_t i) const {
 }
 
 bool Values::IsFused(size_t i) const {
-  if (fusion_.host(i) >= 0) return true;
+  const auto layer = static_cast<int>(i);
+  if (fusion_.host(i) >= 0 || std::ranges::find(pools_, layer) != pools_.end()) return true;
   const int maker = wiring_.maker(model_.layers[i].inputs[0]);
   return maker >= 0 && model_.layers[i].kind == LayerKind::kRelu && HasFusedRelu(maker);
 }

@@ -43,6 +43,9 @@ class Values {
   bool HasFusedRelu(size_t i) const;
   // True if layer `i` is a ReLU that the layer before applies, or what a batch norm does.
   bool IsFused(size_t i) const;
+  // The max pool that batch norm `i` does with its ReLU, whose result nothing else reads: neither
+  // that value nor its gradient is in memory. -1: none.
+  int PoolOfNorm(size_t i) const { return pools_[i]; }
 
   // The most pixels and channels of any value.
   int64_t most_pixels() const;
@@ -56,6 +59,7 @@ class Values {
   void AddGradient(size_t i, bool is_same, int source);
   void ShareGradientOfSum(const Layer& sum);
   bool MayWorkInPlace(size_t i) const;
+  int FindPool(size_t norm) const;
 
   const Compiled compiled_;
   const Model& model_;
@@ -63,6 +67,7 @@ class Values {
   const Wiring wiring_;
   const Fusion fusion_;
   const std::vector<bool> needs_gradient_;  // by value
+  std::vector<int> pools_;                  // by layer: PoolOfNorm
   std::vector<Tensor> data_;                // by value
   std::vector<Tensor> gradients_;           // by value
 };

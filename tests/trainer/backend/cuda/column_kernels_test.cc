@@ -120,5 +120,19 @@ TEST_P(ColumnSumsTest, SumsAreThoseOfTheChannels) {
   }
 }
 
+TEST(DividerTest, QuotientsAreThoseOfDivisions) {
+  constexpr int64_t kMost = INT32_MAX;
+  for (const int64_t by : {int64_t{1}, int64_t{2}, int64_t{3}, int64_t{7}, int64_t{112},
+                           int64_t{12544}, int64_t{641}, kMost / 2, kMost - 1, kMost}) {
+    const on_host::Divider divider(by);
+    for (int64_t quotient = 0; quotient <= kMost / by; quotient += 1 + kMost / by / 1000) {
+      for (const int64_t value : {quotient * by - 1, quotient * by, quotient * by + 1, kMost}) {
+        if (value < 0 || value > kMost) continue;
+        ASSERT_EQ(divider.Quotient(static_cast<int>(value)), value / by) << value << " / " << by;
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace millrace::trainer::cuda

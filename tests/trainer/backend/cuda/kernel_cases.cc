@@ -8,6 +8,7 @@
 #include "base/philox.h"
 #include "base/status.h"
 #include "tests/trainer/backend/cuda/host_kernels.h"
+#include "tests/trainer/backend/cuda/norm_pool_cases.h"
 #include "tests/trainer/backend/cuda/update_cases.h"
 
 namespace millrace::trainer::cuda {
@@ -381,6 +382,7 @@ absl::Status KernelCase::RunHere(const Kernels& kernels, void* stream) {
 std::vector<KernelCase> AllKernelCases() {
   std::vector<KernelCase> cases = UpdateKernelCases();
   AddConversions(cases);
+  AddNormPools(cases);
   for (const CaseSizes& sizes : AllSizes()) {
     AddActivations(sizes, cases);
     AddSumsAndSlices(sizes, cases);

@@ -29,7 +29,7 @@ struct PlainSums {
   }
   __device__ bool Add(const Loaded& loaded, int64_t, float (&sums)[kSums][kSize]) const {
     float values[kSize];
-    Unpack(loaded, values);
+    UnpackTo(loaded, values);
     MILLRACE_UNROLL
     for (int i = 0; i < kSize; ++i) sums[0][i] += values[i];
     return true;

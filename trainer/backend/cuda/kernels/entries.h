@@ -26,6 +26,9 @@ absl::Status MakeMomentsOfRunning(void* stream, const NormArgs& args);
 absl::Status ApplyNorm(void* stream, const NormArgs& args);
 absl::Status SumNormGradients(void* stream, const NormArgs& args);
 absl::Status CombineNormGradients(void* stream, const NormArgs& args);
+absl::Status PoolNorm(void* stream, const NormPoolArgs& args);
+absl::Status SumNormPoolGradients(void* stream, const NormPoolArgs& args);
+absl::Status CombineNormPoolGradients(void* stream, const NormPoolArgs& args);
 absl::Status DropValues(void* stream, const DropoutArgs& args);
 absl::Status ComputeLosses(void* stream, const LossArgs& args);
 

@@ -2,6 +2,7 @@
 #define MILLRACE_TRAINER_BACKEND_CUDA_KERNELS_INDICES_CUH_
 
 #include <algorithm>
+#include <bit>
 #include <cstdint>
 
 #include "trainer/backend/cuda/kernels/launch.h"
@@ -49,6 +50,23 @@ __device__ __host__ constexpr int64_t TakeLast(int64_t& index, int64_t extent) {
   index = divided.quotient;
   return divided.rest;
 }
+
+// A divisor that the host knows: a product and a shift take the place of each division (Granlund
+// and Montgomery 1994, theorem 4.2). REQUIRES: it is positive; numbers and divisor are below 2^31.
+class Divider {
+ public:
+  explicit Divider(int64_t by)
+      : shift_(31 + std::bit_width(static_cast<uint64_t>(by - 1))),
+        factor_(static_cast<uint32_t>(((uint64_t{1} << shift_) + by - 1) / by)) {}
+
+  __device__ int Quotient(int value) const {
+    return static_cast<int>((uint64_t{static_cast<uint32_t>(value)} * factor_) >> shift_);
+  }
+
+ private:
+  int shift_;
+  uint32_t factor_;
+};
 
 }  // namespace millrace::trainer::cuda::MILLRACE_KERNEL_BUILD
 

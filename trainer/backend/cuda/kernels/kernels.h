@@ -1,6 +1,7 @@
 #ifndef MILLRACE_TRAINER_BACKEND_CUDA_KERNELS_KERNELS_H_
 #define MILLRACE_TRAINER_BACKEND_CUDA_KERNELS_KERNELS_H_
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 
@@ -177,6 +178,26 @@ struct NormArgs {
   const float* factor = nullptr;  // one number, of these gradients; null: 1
 };
 
+// A batch norm with a ReLU and without an addend, and the max pool behind it, which alone reads its
+// result: neither the result nor its gradient is stored. The bits are those of the two kernels one
+// after the other. `y`, `dy` and `dz` are null.
+struct NormPoolArgs : NormArgs {
+  PoolArgs pool;  // its `rows`, `channels` and `type` are the norm's. Forward: `from` is null.
+                  // Backward: `to` is, and nothing accumulates but dx
+};
+
+// True if there are such kernels for a pool of these sizes: a window without dilation and with
+// places for bytes, and a batch whose pixels have numbers of 31 bits.
+inline bool HasNormPool(const PoolArgs& pool) {
+  constexpr int64_t kMostPlaces = 256;
+  constexpr int64_t kMostPixels = INT32_MAX;
+  const Window& window = pool.window;
+  return !pool.is_average && window.dilation == std::array<int64_t, 2>{1, 1} &&
+         window.kernel[0] * window.kernel[1] <= kMostPlaces &&
+         pool.rows * pool.height * pool.width <= kMostPixels &&
+         pool.rows * pool.out_height * pool.out_width <= kMostPixels;
+}
+
 // Values times 0, or 1 / (1 - rate): the same factors as the CPU backend's, by the sample's id.
 struct DropoutArgs {
   DType type = DType::kF32;
@@ -246,6 +267,11 @@ struct Kernels {
   // after any sum over ranks of `sums`, combine (dx).
   Kernel<NormArgs> norm_backward_sums = nullptr;
   Kernel<NormArgs> norm_backward_combine = nullptr;
+  // In place of apply and pool; of pool_backward and sums; of pool_backward and combine.
+  // UNIMPLEMENTED: sizes without HasNormPool.
+  Kernel<NormPoolArgs> norm_pool = nullptr;
+  Kernel<NormPoolArgs> norm_pool_backward_sums = nullptr;
+  Kernel<NormPoolArgs> norm_pool_backward_combine = nullptr;
 
   Kernel<DropoutArgs> dropout = nullptr;  // forward, and backward on the gradient
   Kernel<LossArgs> loss = nullptr;

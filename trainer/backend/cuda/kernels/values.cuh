@@ -54,6 +54,21 @@ __device__ inline float AsFloat(T value)
 }
 __device__ inline void Round(float value, float* to) { *to = value; }
 
+// As it comes back from memory of Ts.
+template <typename T>
+__device__ inline float Rounded(float value) {
+#if defined(__CUDACC__)
+  if constexpr (std::is_same_v<T, BFloat>) {
+    // As the upper half of a pair it is in its place already; one alone is a slower instruction.
+    const __nv_bfloat162 pair = __floats2bfloat162_rn(0, value);
+    return __uint_as_float(reinterpret_cast<const uint32_t&>(pair));
+  }
+#endif
+  T rounded;
+  Round(value, &rounded);
+  return AsFloat(rounded);
+}
+
 // Neighbours that are loaded and stored together, in at most 16 bytes at a time. They are kept as
 // words until they are needed: nvcc waits for a load before it takes it apart, so what is loaded
 // ahead must not be taken apart.
@@ -98,13 +113,13 @@ __device__ inline Pack<T, kSize> LoadPack(const T* from) {
   return *reinterpret_cast<const Pack<T, kSize>*>(from);
 }
 template <int kSize, typename T>
-__device__ inline void Unpack(const Pack<T, kSize>& pack, float (&to)[kSize]) {
+__device__ inline void UnpackTo(const Pack<T, kSize>& pack, float (&to)[kSize]) {
   MILLRACE_UNROLL
   for (int i = 0; i < kSize; ++i) to[i] = AsFloat(pack[i]);
 }
 template <int kSize, typename T>
 __device__ inline void Load(const T* from, float (&to)[kSize]) {
-  Unpack(LoadPack<kSize>(from), to);
+  UnpackTo(LoadPack<kSize>(from), to);
 }
 
 #if defined(__CUDACC__)

@@ -92,6 +92,18 @@ Collector NormBackward(const NormArgs& args) {
   return uses;
 }
 
+// What both kernels that do a pool too read in the backward pass.
+Collector NormPoolBackward(const NormPoolArgs& args) {
+  return Collector()
+      .Reads(args.x, Values(args), args.type)
+      .Reads(args.pool.from, Out(args.pool), args.type)
+      .Reads(args.pool.places, Out(args.pool), DType::kU8)
+      .ReadsFloats(args.moments, kMoments * args.channels)
+      .ReadsFloats(args.weights, args.channels)
+      .ReadsFloats(args.bias, args.channels)
+      .ReadsValid(args.batch);
+}
+
 }  // namespace
 
 size_t RecordedScratchBytes(int64_t /*rows*/, int64_t channels) {
@@ -226,6 +238,34 @@ Uses UsesOfNormBackwardCombine(const NormArgs& args) {
       .Done();
 }
 
+Uses UsesOfNormPool(const NormPoolArgs& args) {
+  return Collector()
+      .Reads(args.x, Values(args), args.type)
+      .ReadsFloats(args.moments, kMoments * args.channels)
+      .ReadsFloats(args.weights, args.channels)
+      .ReadsFloats(args.bias, args.channels)
+      .Writes(args.pool.to, Out(args.pool), args.type)
+      .Writes(args.pool.places, Out(args.pool), DType::kU8)
+      .Done();
+}
+
+Uses UsesOfNormPoolBackwardSums(const NormPoolArgs& args) {
+  return NormPoolBackward(args)
+      .ReadsFloats(args.factor, 1)
+      .Writes(args.sums, Sums(args), DType::kF64)
+      .WritesFloats(args.weights_gradient, args.channels)
+      .WritesFloats(args.bias_gradient, args.channels)
+      .WritesScratch(args.scratch, args.batch.rows, args.channels)
+      .Done();
+}
+
+Uses UsesOfNormPoolBackwardCombine(const NormPoolArgs& args) {
+  return NormPoolBackward(args)
+      .Reads(args.sums, Sums(args), DType::kF64)
+      .Makes(args.dx, args.dx == nullptr ? 0 : Values(args), args.type, args.accumulates_dx)
+      .Done();
+}
+
 Uses UsesOf(const DropoutArgs& args) {
   const int64_t count = args.batch.rows * args.row_values;
   return Collector()
@@ -315,6 +355,18 @@ const Kernels& RecordingKernels() {
       .norm_backward_combine =
           [](void* on, const NormArgs& args) {
             return Put(on, "norm_backward_combine", UsesOfNormBackwardCombine(args));
+          },
+      .norm_pool =
+          [](void* on, const NormPoolArgs& args) {
+            return Put(on, "norm_pool", UsesOfNormPool(args));
+          },
+      .norm_pool_backward_sums =
+          [](void* on, const NormPoolArgs& args) {
+            return Put(on, "norm_pool_backward_sums", UsesOfNormPoolBackwardSums(args));
+          },
+      .norm_pool_backward_combine =
+          [](void* on, const NormPoolArgs& args) {
+            return Put(on, "norm_pool_backward_combine", UsesOfNormPoolBackwardCombine(args));
           },
       .dropout = [](void* on, const DropoutArgs& args) { return Put(on, "dropout", UsesOf(args)); },
       .loss = [](void* on, const LossArgs& args) { return Put(on, "loss", UsesOf(args)); },

@@ -28,6 +28,9 @@ Uses UsesOfNormMomentsOfRunning(const NormArgs& args);
 Uses UsesOfNormApply(const NormArgs& args);
 Uses UsesOfNormBackwardSums(const NormArgs& args);
 Uses UsesOfNormBackwardCombine(const NormArgs& args);
+Uses UsesOfNormPool(const NormPoolArgs& args);
+Uses UsesOfNormPoolBackwardSums(const NormPoolArgs& args);
+Uses UsesOfNormPoolBackwardCombine(const NormPoolArgs& args);
 Uses UsesOf(const DropoutArgs& args);
 Uses UsesOf(const LossArgs& args);
 

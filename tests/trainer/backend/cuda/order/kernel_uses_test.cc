@@ -210,21 +210,27 @@ TEST_P(KernelUsesTest, ColumnSums) {
   Expect(&Kernels::column_sums, args, UsesOf(args));
 }
 
+PoolArgs PoolOf(DType type) {
+  PoolArgs args;
+  args.type = type;
+  args.rows = kRows;
+  args.height = 5;
+  args.width = 4;
+  args.out_height = 3;
+  args.out_width = 2;
+  args.channels = kChannels;
+  args.window.kernel = {3, 3};
+  args.window.stride = {2, 2};
+  args.window.padding = {1, 1, 1, 1};
+  return args;
+}
+constexpr int64_t kPooledValues = kRows * 3 * 2 * kChannels;
+
 TEST_P(KernelUsesTest, PoolsAndBack) {
   for (const bool is_average : {false, true}) {
-    PoolArgs args;
+    PoolArgs args = PoolOf(GetParam());
     args.is_average = is_average;
-    args.type = GetParam();
-    args.rows = kRows;
-    args.height = 5;
-    args.width = 4;
-    args.out_height = 3;
-    args.out_width = 2;
-    args.channels = kChannels;
-    args.window.kernel = {3, 3};
-    args.window.stride = {2, 2};
-    args.window.padding = {1, 1, 1, 1};
-    const int64_t out = kRows * 3 * 2 * kChannels;
+    const int64_t out = kPooledValues;
     args.from = Values();
     args.to = Values(out);
     if (!is_average) args.places = pieces_.Take<uint8_t>(out);
@@ -281,6 +287,23 @@ TEST_P(KernelUsesTest, NormBackward) {
     Expect(&Kernels::norm_backward_sums, args, UsesOfNormBackwardSums(args));
     Expect(&Kernels::norm_backward_combine, args, UsesOfNormBackwardCombine(args));
   }
+}
+
+TEST_P(KernelUsesTest, NormsWithTheirPools) {
+  NormPoolArgs args{NormOf(pieces_, GetParam()), PoolOf(GetParam())};
+  args.has_relu = true;
+  args.pool.to = Values(kPooledValues);
+  args.pool.places = pieces_.Take<uint8_t>(kPooledValues);
+  Expect(&Kernels::norm_pool, args, UsesOfNormPool(args));
+  args.pool.to = nullptr;
+  args.pool.from = Values(kPooledValues);
+  args.pool.places = pieces_.TakeEqual<uint8_t>(kPooledValues, 4);
+  args.dx = Values();
+  args.weights_gradient = Floats(kChannels);
+  args.bias_gradient = Floats(kChannels);
+  args.factor = Floats(1);
+  Expect(&Kernels::norm_pool_backward_sums, args, UsesOfNormPoolBackwardSums(args));
+  Expect(&Kernels::norm_pool_backward_combine, args, UsesOfNormPoolBackwardCombine(args));
 }
 
 TEST_P(KernelUsesTest, Dropout) {

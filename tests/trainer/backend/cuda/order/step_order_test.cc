@@ -72,6 +72,9 @@ TEST(StepOrderTest, AResNet50sStepsOf256ImagesRaceWithNothing) {
   // What was looked at is there.
   const std::vector<std::string> names = NamesOf(ranks[0].log);
   EXPECT_THAT(names, Contains(HasSubstr("layer4.2.bn3")));
+  EXPECT_THAT(names, Contains("bn1: forward: norm_pool"));
+  EXPECT_THAT(names, Contains("bn1: gradients: norm_pool_backward_sums"));
+  EXPECT_THAT(names, Contains("bn1: gradient of input: norm_pool_backward_combine"));
   EXPECT_GE(std::ranges::count(names, "update"), 5 * 6);
   EXPECT_GE(std::ranges::count(names, "AllReduce"), 5 * 6);
   EXPECT_GE(std::ranges::count(names, "copy of the feed"), 5 * 2);
