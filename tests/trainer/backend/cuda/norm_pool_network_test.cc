@@ -5,7 +5,9 @@
 
 #include <algorithm>
 #include <memory>
+#include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -18,11 +20,12 @@ namespace {
 
 constexpr int64_t kStemRows = 3;
 
-std::string StemOf(const std::string& pool, int filters = 8) {
+std::string StemOf(const std::string& pool, int filters = 8, const std::string& norm = "") {
   return absl::StrCat(R"(layer { name: "in" input_layer { shape: [11, 10, 3] } }
       layer { name: "conv" convolution { filters: )",
                       filters, R"( kernel: 3 padding: 1 bias: false } }
-      layer { name: "norm" batch_norm {} } layer { name: "relu" relu {} }
+      layer { name: "norm" batch_norm { )",
+                      norm, R"( } } layer { name: "relu" relu {} }
       layer { name: "pool" pool { )",
                       pool, R"( } }
       layer { name: "classes" fully_connected { outputs: 4 } }
@@ -62,46 +65,62 @@ class NormPoolNetworkTest : public ::testing::Test {
     return names;
   }
 
+  TensorSet Run(NetworkUse use);
+  void ExpectTheBitsOfSeparateLayers(const std::string& text);
+
   BackendOptions options_ = 1;
   Model model_;
   std::unique_ptr<TestedBackend> tested_;
 };
 
+// What a step leaves behind: gradients or none, the loss, the output and statistics.
+TensorSet NormPoolNetworkTest::Run(NetworkUse use) {
+  DeviceNetwork& network = *Compile(kStemRows, use);
+  const Samples samples(model_, kStemRows, 1, 5);
+  EXPECT_TRUE(network.Forward(samples.All()).ok());
+  TensorSet values;
+  if (use == NetworkUse::kTraining) {
+    EXPECT_TRUE(network.Backward(Ignore).ok());
+    values = tested_->Gradients();
+  }
+  const auto result = network.Result();
+  EXPECT_TRUE(result.ok()) << result.status();
+  values.push_back({static_cast<float>(result->loss_sum)});
+  const auto output = network.output(0);
+  EXPECT_TRUE(output.ok()) << output.status();
+  values.emplace_back(output->begin(), output->end());
+  values.insert(values.end(), network.statistics().begin(), network.statistics().end());
+  return values;
+}
+
+void NormPoolNetworkTest::ExpectTheBitsOfSeparateLayers(const std::string& text) {
+  for (const Precision precision :
+       {Precision::kFloat32, Precision::kBFloat16, Precision::kFloat16}) {
+    options_.precision = precision;
+    for (const NetworkUse use : {NetworkUse::kTraining, NetworkUse::kEvaluation}) {
+      options_.fuses = true;
+      Make(text);
+      const TensorSet fused = Run(use);
+      options_.fuses = false;
+      Make(text);
+      EXPECT_EQ(fused, Run(use)) << text;
+    }
+  }
+}
+
 TEST_F(NormPoolNetworkTest, BitsAreThoseOfSeparateLayers) {
   for (const char* const pool :
        {"kernel: 3 stride: 2 padding: 1", "kernel: 2 stride: 2", "kernel: 3 stride: 1"}) {
-    for (const int filters : {3, 8}) {
-      const auto run = [&](NetworkUse use) {
-        Make(StemOf(pool, filters));
-        DeviceNetwork& network = *Compile(kStemRows, use);
-        const Samples samples(model_, kStemRows, 1, 5);
-        EXPECT_TRUE(network.Forward(samples.All()).ok());
-        TensorSet values;
-        if (use == NetworkUse::kTraining) {
-          EXPECT_TRUE(network.Backward(Ignore).ok());
-          values = tested_->Gradients();
-        }
-        const auto result = network.Result();
-        EXPECT_TRUE(result.ok()) << result.status();
-        values.push_back({static_cast<float>(result->loss_sum)});
-        const auto output = network.output(0);
-        EXPECT_TRUE(output.ok()) << output.status();
-        values.emplace_back(output->begin(), output->end());
-        values.insert(values.end(), network.statistics().begin(), network.statistics().end());
-        return values;
-      };
-      for (const Precision precision :
-           {Precision::kFloat32, Precision::kBFloat16, Precision::kFloat16}) {
-        options_.precision = precision;
-        for (const NetworkUse use : {NetworkUse::kTraining, NetworkUse::kEvaluation}) {
-          options_.fuses = true;
-          const TensorSet fused = run(use);
-          options_.fuses = false;
-          EXPECT_EQ(fused, run(use)) << pool << " " << filters;
-        }
-      }
-    }
+    for (const int filters : {3, 8}) ExpectTheBitsOfSeparateLayers(StemOf(pool, filters));
   }
+}
+
+TEST_F(NormPoolNetworkTest, ASynchronizedNormDoesItsPoolToo) {
+  options_.sum_over_ranks = [](uint64_t, std::span<double> values) {
+    for (double& value : values) value *= 2;  // another rank with the same rows
+    return absl::OkStatus();
+  };
+  ExpectTheBitsOfSeparateLayers(StemOf("kernel: 3 stride: 2 padding: 1", 8, "synchronized: true"));
 }
 
 TEST_F(NormPoolNetworkTest, OnlyAPoolThatAloneReadsTheReluIsDoneByTheNorm) {
