@@ -53,8 +53,8 @@ __device__ inline void StoreZeros(bool accumulates, T* to) {
 //   using Args, derived from NormArgs, and Element; kSize channels of a thread; kMayKeep: dz may be
 //       wanted; kAhead, kBlocksOfSums and kBlocksOfPass as in columns.cuh
 //   Source(const Args&, int64_t channel)
-//   Loaded Read(int64_t offset, int64_t pixel) const, as ForPixels has it; it has is_valid: false in
-//       a row of padding
+//   Loaded Read(int64_t offset, int64_t pixel) const, as ForPixels has it. Loaded has is_valid:
+//       false in a row of padding
 //   void Unpack(const Loaded&, const Normalization<kSize>&, float (&x)[kSize],
 //               float (&dz)[kSize]) const
 template <typename Source>
