@@ -151,6 +151,7 @@ Job WhatWeightsDependOn(Job job) {
   job.clear_memory_budget_mib();
   job.clear_recompute_activations();
   job.clear_device();
+  job.clear_cuda_graphs();
   if (job.strategy().has_mirrored()) job.clear_strategy();
   if (job.precision() == "float32") job.clear_precision();
   // Sums stop being late this many steps before the last one.

@@ -21,4 +21,11 @@ DType ComputeTypeOf(const Job& job) {
   return precision == "bfloat16" || precision == "auto" ? DType::kBF16 : DType::kF32;
 }
 
+cuda::NetworkOptions NetworkOptionsOf(const Job& job, const cuda::ParameterStore& store) {
+  cuda::NetworkOptions options;
+  options.captures = job.cuda_graphs();
+  options.graph_ends = cuda::LastOfBuckets(store.layout());
+  return options;
+}
+
 }  // namespace millrace::trainer

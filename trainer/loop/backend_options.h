@@ -3,6 +3,8 @@
 
 #include "base/dtype.h"
 #include "trainer/backend/backend.h"
+#include "trainer/backend/cuda/network_options.h"
+#include "trainer/backend/cuda/parameter_store.h"
 #include "trainer/job/job.h"
 
 namespace millrace::trainer {
@@ -12,6 +14,9 @@ BackendOptions BackendOptionsOf(const Job& job, const CoreSplit& cores);
 
 // The type of products on a GPU.
 DType ComputeTypeOf(const Job& job);
+
+// How the networks of a model that is trained give their work to a GPU. `store` has its tensors.
+cuda::NetworkOptions NetworkOptionsOf(const Job& job, const cuda::ParameterStore& store);
 
 }  // namespace millrace::trainer
 

@@ -359,7 +359,7 @@ absl::StatusOr<std::unique_ptr<Backend>> Opener::MakeBackend(TrainedModel& train
   }
   MILLRACE_RETURN_IF_ERROR(strategy.StoreWeights(trained.weights));
   return cuda::MakeDeviceBackend(*session_->device, trained.model, strategy.store()->tensors(),
-                                 options);
+                                 options, NetworkOptionsOf(session_->job.job, *strategy.store()));
 }
 
 absl::Status Opener::MakeBackends() {

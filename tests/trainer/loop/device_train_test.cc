@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstring>
 #include <memory>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -136,6 +137,41 @@ TEST_F(DeviceTrainTest, EveryKindOfTrainingHasTheSameBitsAgain) {
       EXPECT_EQ(first, TensorsOfRun(world, kind));
     }
   }
+}
+
+// What a graph holds must not differ between steps. These differ in the memory of the batch, which
+// has padding in some steps, in the values that a dropout drops, and in the loss scale.
+TEST_F(DeviceTrainTest, GraphsChangeNoBit) {
+  Write(folder_ / "model.pbtxt",
+        R"(layer { input_layer { shape: [6, 6, 1] } }
+           layer { convolution { filters: 8 kernel: 3 bias: false } }
+           layer { batch_norm { synchronized: true } } layer { relu {} }
+           layer { dropout { rate: 0.25 } } layer { pool { kernel: 2 } }
+           layer { fully_connected { outputs: 3 } } layer { softmax_cross_entropy {} })");
+  std::set<const void*> batches;
+  fault_ = [&](std::string_view call, const void*, const void* from, size_t bytes) {
+    const std::lock_guard lock(mu_);
+    if (call == "Launch") ++calls_;
+    if (call == "Copy" && bytes == 8 * 36 * sizeof(float)) batches.insert(from);
+    return absl::OkStatus();
+  };
+  const std::string small_buckets = "bucket_bytes: 256 edge_bucket_bytes: 64 digest_every: 1";
+  const std::string kinds[] = {
+      absl::StrCat("reduction { exact: true ", small_buckets, " }"),
+      absl::StrCat("reduction { accumulate_steps: 2 ", small_buckets, " }"),
+      absl::StrCat("reduction { stale_steps: 2 synchronous_tail: 3 ", small_buckets, " }"),
+      "precision: \"float16\" loss_scaling { dynamic { init_scale: 1 growth_interval: 3 } }"};
+  for (const std::string& kind : kinds) {
+    for (const int world : {1, 2, 3}) {
+      SCOPED_TRACE(absl::StrCat(world, ", ", kind));
+      calls_ = 0;
+      const TensorSet plain = TensorsOfRun(world, kind);
+      EXPECT_EQ(calls_, 0);
+      EXPECT_EQ(TensorsOfRun(world, absl::StrCat(kind, " cuda_graphs: true")), plain);
+      EXPECT_GE(calls_, world * kSteps * 2);
+    }
+  }
+  EXPECT_GT(batches.size(), 1u);
 }
 
 TEST_F(DeviceTrainTest, AFeedDoesNotChangeTheBits) {

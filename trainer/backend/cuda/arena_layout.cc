@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <map>
 #include <numeric>
 
 namespace millrace::trainer::cuda {
@@ -86,6 +87,20 @@ ArenaLayout OfParameters(const Model& model) {
 
 ArenaLayout LayOut(const Model& model, std::span<const GradientPlace> gradients) {
   return gradients.empty() ? OfParameters(model) : OfGradients(model, gradients);
+}
+
+std::vector<int> LastOfBuckets(const ArenaLayout& layout) {
+  std::map<size_t, int> last;
+  for (const ArenaLayout::Region& region : layout.regions) {
+    for (const size_t parameter : region.parameters) {
+      const auto number = static_cast<int>(parameter);
+      const auto [found, is_new] = last.try_emplace(region.bucket, number);
+      if (!is_new) found->second = std::min(found->second, number);
+    }
+  }
+  std::vector<int> parameters;
+  for (const auto& [bucket, parameter] : last) parameters.push_back(parameter);
+  return parameters;
 }
 
 SlotLayout LayOutSlots(const ArenaLayout& layout, std::span<const Piece> pieces) {

@@ -44,6 +44,9 @@ struct ArenaLayout {
 // Without gradients, the parameters lie in their order.
 ArenaLayout LayOut(const Model& model, std::span<const GradientPlace> gradients);
 
+// The parameter of each bucket whose gradient backward makes last: the first of the model's.
+std::vector<int> LastOfBuckets(const ArenaLayout& layout);
+
 // The places of a rank's own pieces in the arena of a slot. Of each region the rank has a range.
 struct SlotLayout {
   // Elements [begin, end) of a region, which begin at `offset` in the arena.

@@ -35,7 +35,7 @@ class DeviceBackend final : public Backend {
   std::string Describe() const override {
     const std::string precision =
         options_.tf32 ? "tf32" : std::string(Name(TypeOf(options_.precision)));
-    return absl::StrCat(device_.Describe(), ", ", precision);
+    return absl::StrCat(device_.Describe(), ", ", precision, more_.captures ? ", in graphs" : "");
   }
 
  private:

@@ -174,7 +174,10 @@ absl::StatusOr<std::unique_ptr<Graph>> CudaDevice::EndCapture() {
       Call("cudaGraphInstantiate", [&] { return cudaGraphInstantiate(&made, graph, 0); });
   Ignore(cudaGraphDestroy(graph));
   MILLRACE_RETURN_IF_ERROR(status);
-  return std::make_unique<CudaGraph>(ordinal_, made);
+  auto owner = std::make_unique<CudaGraph>(ordinal_, made);
+  // Else the first launch does it, behind which other work of the device may be under way.
+  MILLRACE_RETURN_IF_ERROR(Call("cudaGraphUpload", [&] { return cudaGraphUpload(made, stream_); }));
+  return owner;
 }
 
 absl::StatusOr<std::string> NameOf(int ordinal) {

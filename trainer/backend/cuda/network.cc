@@ -136,6 +136,7 @@ absl::Status DeviceNetwork::DoForward(const StepInput& input) {
   MILLRACE_RETURN_IF_ERROR(WriteBatch());
   MILLRACE_RETURN_IF_ERROR(RunOperations(program_.inputs, When::kAlways));
   MILLRACE_RETURN_IF_ERROR(device().Record(*batch_copied_));
+  if (more_.captures) MILLRACE_RETURN_IF_ERROR(CaptureAll(forward_, When::kAlways));
   for (Runnable& runnable : forward_) {
     MILLRACE_RETURN_IF_ERROR(Run(runnable, When::kAlways));
   }
@@ -185,15 +186,25 @@ absl::Status DeviceNetwork::RunOperations(const Runnable& runnable, When most) {
 // The first time, work is not captured, so that libraries load their code.
 absl::Status DeviceNetwork::Run(Runnable& runnable, When most) {
   const auto kind = static_cast<size_t>(most);
-  if (!more_.captures || !runnable.has_run[kind]) {
-    runnable.has_run[kind] = true;
-    MILLRACE_RETURN_IF_ERROR(RunOperations(runnable, most));
-  } else {
-    if (runnable.graphs[kind] == nullptr) MILLRACE_RETURN_IF_ERROR(Capture(runnable, most));
+  if (runnable.graphs[kind] != nullptr) {
     MILLRACE_RETURN_IF_ERROR(device().Launch(*runnable.graphs[kind]));
+  } else {
+    MILLRACE_RETURN_IF_ERROR(RunOperations(runnable, most));
+    runnable.has_run[kind] = true;
   }
   const std::optional<RankSums>& sums = runnable.segments.back()->exchange;
   return sums ? Exchange(*sums) : absl::OkStatus();
+}
+
+// Before the pass begins: amid a backward pass sums over ranks are under way, whose kernels wait
+// for other ranks, while a driver that makes a graph may wait for the device.
+absl::Status DeviceNetwork::CaptureAll(std::vector<Runnable>& pass, When most) {
+  const auto kind = static_cast<size_t>(most);
+  for (Runnable& runnable : pass) {
+    if (!runnable.has_run[kind] || runnable.graphs[kind] != nullptr) continue;
+    MILLRACE_RETURN_IF_ERROR(Capture(runnable, most));
+  }
+  return absl::OkStatus();
 }
 
 absl::Status DeviceNetwork::Capture(Runnable& runnable, When most) {
@@ -265,6 +276,7 @@ absl::Status DeviceNetwork::DoBackward(const GradientReady& ready) {
   MILLRACE_RETURN_IF_ERROR(WriteOutputGradients());
   When most = When::kAlways;
   if (ready) most = parts_->step.loss_scale == 1 ? When::kParameters : When::kScaledParameters;
+  if (more_.captures) MILLRACE_RETURN_IF_ERROR(CaptureAll(backward_, most));
   for (Runnable& runnable : backward_) {
     MILLRACE_RETURN_IF_ERROR(Run(runnable, most));
     for (const Segment* const segment : runnable.segments) {

@@ -49,8 +49,9 @@ class DeviceNetwork final : public Network {
   size_t device_bytes() const { return parts_->buffers.arena_bytes(); }
 
  private:
-  // Segments that run one after another, and a graph of them for each kind of step. Only the last
-  // may have an exchange.
+  // Segments that run one after another, and a graph of them for each kind of step, which is all
+  // that it depends on: what else differs between steps is in the device's memory, or outside of
+  // the segments that are captured. Only the last may have an exchange.
   struct Runnable {
     std::vector<const Segment*> segments;
     std::array<bool, 3> has_run{};
@@ -75,6 +76,8 @@ class DeviceNetwork final : public Network {
   // Gives the device the operations that run in such a step.
   absl::Status RunOperations(const Segment& segment, When most);
   absl::Status RunOperations(const Runnable& runnable, When most);
+  // Makes the graphs of a pass that has run once.
+  absl::Status CaptureAll(std::vector<Runnable>& pass, When most);
   absl::Status Capture(Runnable& runnable, When most);
   // Says that the segment's gradients are ready.
   static absl::Status Report(const Segment& segment, const GradientReady& ready);

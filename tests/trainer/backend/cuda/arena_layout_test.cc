@@ -53,6 +53,14 @@ TEST_F(ArenaLayoutTest, GradientsThatLieApartAreNoRun) {
   EXPECT_THAT(layout.offsets, ElementsAre(0, 19, 64));
 }
 
+TEST_F(ArenaLayoutTest, BackwardMakesTheFirstParameterOfABucketLast) {
+  const Model model = WithSizes({4, 4, 4, 4, 4});
+  const std::vector<GradientPlace> apart = {At(600, 1), At(500, 1), At(0, 0), At(300, 0),
+                                            At(304, 0)};
+  EXPECT_THAT(LastOfBuckets(LayOut(model, apart)), ElementsAre(2, 0));
+  EXPECT_THAT(LastOfBuckets(LayOut(WithSizes({}), {})), IsEmpty());
+}
+
 TEST_F(ArenaLayoutTest, WithoutGradientsParametersLieInTheirOrder) {
   const ArenaLayout layout = LayOut(WithSizes({20, 3, 16}), {});
   ASSERT_EQ(layout.regions.size(), 1u);

@@ -37,15 +37,16 @@ class DeviceNetworkTest : public ::testing::Test {
     EXPECT_TRUE(made.ok()) << made.status();
     return std::unique_ptr<TestedDevice>(static_cast<TestedDevice*>(made->release()));
   }
-  // Three steps, with other samples in each.
+  // Some steps, with other samples in each, one of which has padding, and two loss scales in turn.
   Outcome Run(TestedDevice& tested, NetworkUse use = NetworkUse::kTraining) {
     Outcome outcome;
     const auto network = tested.backend().Compile(3, use);
     EXPECT_TRUE(network.ok()) << network.status();
-    for (uint64_t step = 0; step < 4; ++step) {
+    for (uint64_t step = 0; step < 6; ++step) {
       const Samples samples(model_, 3, step == 2 ? 1 : 0, step);
       StepInput input = samples.All();
       input.step = step;
+      input.loss_scale = step % 2 == 0 ? 1 : 4;
       EXPECT_TRUE((*network)->Forward(input).ok());
       EXPECT_TRUE((*network)->Backward(Ignore).ok());
       const auto result = (*network)->Result();
