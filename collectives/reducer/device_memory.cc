@@ -113,9 +113,7 @@ absl::Status DeviceMemory::AllocateScratch(const BucketPlan& plan, const Reducer
   const bool wired = options.wire != DType::kF32;
   const size_t largest = LargestBucket(plan);
   Cutter parts;
-  if (WantsSquares(options) || options.average_by_rows) {
-    parts.Add(sizeof(int64_t) + size * sizeof(double));
-  }
+  if (WantsSquares(options) || options.average_by_rows) parts.Add(totals_bytes());
   if (SumsByShares(options)) blocks_ = parts.Add(options.exact || wired ? largest : largest / size);
   if (wired) narrow_ = parts.Add(largest / 2);
   Cutter floats;

@@ -52,9 +52,12 @@ class DeviceMemory {
   std::byte* narrow() const {
     return at<std::byte>(narrow_);
   }  // for a bucket in the type of the wire
-  // The valid rows of a step, and its squares by rank.
+  // The totals of a step: its valid rows, and behind them its squares by rank.
   int64_t* rows() const { return at<int64_t>(0); }
   double* squares() const { return at<double>(sizeof(int64_t)); }
+  size_t totals_bytes() const {
+    return sizeof(int64_t) + static_cast<size_t>(device_.size()) * sizeof(double);
+  }
 
  private:
   DeviceMemory(std::unique_ptr<Communicator> own, DeviceCommunicator& device, DeviceQueue* parent);

@@ -5,6 +5,8 @@
 
 #include "collectives/reducer/device_sums.h"
 
+#include <cstring>
+
 #include "base/status.h"
 
 namespace millrace::collectives {
@@ -225,12 +227,12 @@ absl::Status DeviceSums::CopyOut(size_t bucket) {
 }
 
 absl::StatusOr<DeviceSums::Totals> DeviceSums::Read() {
-  DeviceQueue& queue = device_.queue();
+  std::vector<std::byte> bytes(device_.totals_bytes());
+  MILLRACE_RETURN_IF_ERROR(device_.queue().Copy(bytes.data(), device_.rows(), bytes.size()));
   Totals totals;
+  std::memcpy(&totals.rows, bytes.data(), sizeof(totals.rows));
   std::vector<double> squares(static_cast<size_t>(size_));
-  MILLRACE_RETURN_IF_ERROR(queue.Copy(&totals.rows, device_.rows(), sizeof(totals.rows)));
-  MILLRACE_RETURN_IF_ERROR(
-      queue.Copy(squares.data(), device_.squares(), squares.size() * sizeof(double)));
+  std::memcpy(squares.data(), &bytes[sizeof(totals.rows)], squares.size() * sizeof(double));
   for (const double of_rank : squares) totals.squares += of_rank;
   return totals;
 }

@@ -1,5 +1,7 @@
 #include "collectives/reducer/stream_engine.h"
 
+#include <sys/prctl.h>
+
 #include <chrono>
 #include <thread>
 #include <utility>
@@ -10,9 +12,25 @@
 namespace millrace::collectives {
 namespace {
 
-constexpr std::chrono::microseconds kBetweenQuestions{50};
+// The device is idle from the end of the last sum until the host has seen it.
+constexpr std::chrono::microseconds kBetweenQuestions{20};
 constexpr std::chrono::seconds kToSayWhy{1};
 constexpr std::chrono::milliseconds kBetweenHearings{50};
+
+// While it lives, sleeps of this thread end when they are due. By default each may take 50 us
+// longer (prctl(2), PR_SET_TIMERSLACK).
+class PunctualSleeps {
+ public:
+  PunctualSleeps() : slack_(prctl(PR_GET_TIMERSLACK)) { (void)prctl(PR_SET_TIMERSLACK, 1UL); }
+  PunctualSleeps(const PunctualSleeps&) = delete;
+  PunctualSleeps& operator=(const PunctualSleeps&) = delete;
+  ~PunctualSleeps() {
+    if (slack_ > 0) (void)prctl(PR_SET_TIMERSLACK, static_cast<unsigned long>(slack_));
+  }
+
+ private:
+  const int slack_;  // in ns; not positive: it is not known
+};
 
 }  // namespace
 
@@ -41,7 +59,7 @@ absl::Status StreamEngine::Connect() {
     Await(bucket, calls);
     MILLRACE_RETURN_IF_ERROR(MetAt(bucket, status));
   }
-  MILLRACE_RETURN_IF_ERROR(EndCalls(/*sums=*/false));
+  MILLRACE_RETURN_IF_ERROR(EndCalls());
   return device_.bootstrap().Barrier();  // a rank that leaves then is met in a step
 }
 
@@ -128,7 +146,8 @@ absl::Status StreamEngine::CheckPeers() {
   return HearPeers();
 }
 
-absl::Status StreamEngine::EndCalls(bool sums) {
+absl::Status StreamEngine::AwaitCalls(bool sums) {
+  const PunctualSleeps punctual;
   while (!calls_.empty()) {
     if (calls_.front().pending->Poll()) {
       MILLRACE_RETURN_IF_ERROR(EndFirst());
@@ -138,10 +157,16 @@ absl::Status StreamEngine::EndCalls(bool sums) {
     MILLRACE_RETURN_IF_ERROR(CheckPeers());
     std::this_thread::sleep_for(kBetweenQuestions);
   }
+  return absl::OkStatus();
+}
+
+absl::Status StreamEngine::EndCalls() {
+  MILLRACE_RETURN_IF_ERROR(AwaitCalls(/*sums=*/false));
   return AwaitStream();
 }
 
 absl::Status StreamEngine::AwaitStream() {
+  const PunctualSleeps punctual;
   DeviceQueue& queue = memory_.queue();
   MILLRACE_ASSIGN_OR_RETURN(void* const mark, queue.Record());
   absl::StatusOr<bool> passed = queue.Query(mark);
@@ -157,8 +182,8 @@ absl::Status StreamEngine::AwaitStream() {
 absl::Status StreamEngine::Drain() {
   full_ = plan_.buckets.size();
   MILLRACE_RETURN_IF_ERROR(BeginFull(/*counts=*/false));
-  MILLRACE_RETURN_IF_ERROR(EndCalls(/*sums=*/true));
-  MILLRACE_RETURN_IF_ERROR(ReadTotals());
+  MILLRACE_RETURN_IF_ERROR(AwaitCalls(/*sums=*/true));
+  MILLRACE_RETURN_IF_ERROR(EndSums());
   if (!plan_.buckets.empty()) Enter(plan_.buckets.size() - 1, Phase::kBackward);
   base_ += static_cast<uint32_t>(plan_.buckets.size());
   full_ = 0;
@@ -167,9 +192,10 @@ absl::Status StreamEngine::Drain() {
   return absl::OkStatus();
 }
 
-absl::Status StreamEngine::ReadTotals() {
+// Where there are totals, the wait for them is the wait for the stream.
+absl::Status StreamEngine::EndSums() {
   if (plan_.buckets.empty() || (!wants_squares() && !options_.average_by_rows)) {
-    return absl::OkStatus();
+    return AwaitStream();
   }
   MILLRACE_ASSIGN_OR_RETURN(totals_, sums_.Read());
   return absl::OkStatus();
@@ -183,7 +209,7 @@ absl::Status StreamEngine::GatherParts(uint32_t /*count*/) {
     Await(bucket, calls);
     MILLRACE_RETURN_IF_ERROR(MetAt(bucket, status));
   }
-  return EndCalls(/*sums=*/false);
+  return EndCalls();
 }
 
 ReductionEngine::Range StreamEngine::OwnPart(size_t bucket) const {

@@ -53,12 +53,15 @@ class StreamEngine final : public ReductionEngine {
   absl::Status Begin(size_t bucket);
   void Await(size_t bucket, DeviceSums::Calls& calls);
   absl::Status EndFirst();
-  // Waits for all that was begun. `sums`: true if it says for which bucket.
-  absl::Status EndCalls(bool sums);
+  // Waits for the calls that were begun. `sums`: true if it says for which bucket.
+  absl::Status AwaitCalls(bool sums);
+  // Waits for all that was begun.
+  absl::Status EndCalls();
   // Waits for the work on the stream behind the calls of NCCL, which needs no peer.
   absl::Status AwaitStream();
   absl::Status CheckPeers();
-  absl::Status ReadTotals();
+  // Waits for the sums behind the calls, and reads the step's totals.
+  absl::Status EndSums();
   // Asks every 50 ms whether a peer has left.
   absl::Status HearPeers();
   // `failure`, or the lost rank if a peer has named it.

@@ -4,6 +4,7 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <vector>
@@ -167,6 +168,20 @@ TEST(ReducerOrderTest, AveragesAndNormsRaceWithNothing) {
   options.average_by_rows = true;
   options.clip_norm = 1;
   ExpectClean(options);
+}
+
+TEST(ReducerOrderTest, TheHostReadsAStepsTotalsOnce) {
+  ReducerOptions options = SmallBuckets();
+  options.average_by_rows = true;
+  options.clip_norm = 1;
+  const std::vector<std::string> work = WorkOfNccl(RunProgram({options})[0]);
+  const std::string copy =
+      absl::StrCat("copy of the reducer ", sizeof(int64_t) + 2 * sizeof(double));
+  EXPECT_EQ(std::ranges::count(work, copy), kSteps);
+  EXPECT_EQ(
+      std::ranges::count_if(
+          work, [](const std::string& item) { return item.starts_with("copy of the reducer"); }),
+      kSteps);
 }
 
 TEST(ReducerOrderTest, SumsOfMicroBatchesRaceWithNothing) {
