@@ -34,6 +34,7 @@ class AdversarialStep final : public BatchStep {
     return CheckStepInput(discriminator_.model, RealInput(batch.host, 1));
   }
   absl::Status Run(const TrainBatch& from, uint64_t number, RunningStep& step) override;
+  absl::Status Finish() override;
 
  private:
   const Loss& loss() const { return discriminator_.model.losses[0]; }
@@ -50,7 +51,9 @@ class AdversarialStep final : public BatchStep {
   absl::Status TrainGenerator(Network& discriminator, Network& generator);
   // The loss of the discriminator's last output against another target, whose gradient it is given.
   absl::StatusOr<StepResult> Judge(Network& discriminator, const StepInput& input, double target);
-  absl::Status TrainDiscriminator(Network& network);
+  absl::Status TrainDiscriminator(Network& network) {
+    return network.Backward([this](size_t i) { return discriminator_.strategy->MarkReady(i); });
+  }
   void Count(const StepResult& result, Network& network, RunningStep& step);
 
   Session& session_;
@@ -132,12 +135,6 @@ absl::StatusOr<StepResult> AdversarialStep::Judge(Network& discriminator, const 
   return result;
 }
 
-absl::Status AdversarialStep::TrainDiscriminator(Network& network) {
-  MILLRACE_RETURN_IF_ERROR(
-      network.Backward([this](size_t i) { return discriminator_.strategy->MarkReady(i); }));
-  return discriminator_.strategy->Finish();
-}
-
 void AdversarialStep::Count(const StepResult& result, Network& network, RunningStep& step) {
   step.counted.loss_sum += result.loss_sum;
   step.statistics[0].Add(network.statistics(), result.valid);
@@ -173,15 +170,20 @@ absl::Status AdversarialStep::Run(const TrainBatch& from, uint64_t number, Runni
   MILLRACE_ASSIGN_OR_RETURN(const StepResult judged, Judge(*network, input, generated));
   Count(judged, *network, step);
   MILLRACE_RETURN_IF_ERROR(TrainDiscriminator(*network));
+  MILLRACE_RETURN_IF_ERROR(discriminator_.strategy->Finish());
   discriminator_.strategy->SetRows(0);
   MILLRACE_RETURN_IF_ERROR(network->Forward(RealInput(batch, real)));
   MILLRACE_ASSIGN_OR_RETURN(const StepResult of_real, network->Result());
   Count(of_real, *network, step);
   MILLRACE_RETURN_IF_ERROR(TrainDiscriminator(*network));
-  MILLRACE_RETURN_IF_ERROR(generator_.strategy->Finish());
   step.counted.rows += batch.num_global_valid_rows();
   step.resume_token = batch.resume_token();
   return absl::OkStatus();
+}
+
+absl::Status AdversarialStep::Finish() {
+  MILLRACE_RETURN_IF_ERROR(discriminator_.strategy->Finish());
+  return generator_.strategy->Finish();
 }
 
 }  // namespace

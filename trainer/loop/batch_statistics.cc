@@ -16,8 +16,8 @@ void BatchStatistics::Add(const TensorSet& statistics, int64_t rows) {
 }
 
 absl::Status BatchStatistics::AverageOverRanks(collectives::Communicator& communicator) {
-  for (std::vector<double>& sums : sums_) {
-    MILLRACE_RETURN_IF_ERROR(SumOverRanks(communicator, std::span<double>(sums)));
+  for (size_t batch = averaged_; batch < sums_.size(); ++batch) {
+    MILLRACE_RETURN_IF_ERROR(SumOverRanks(communicator, std::span<double>(sums_[batch])));
   }
   Average();
   return absl::OkStatus();
@@ -32,7 +32,8 @@ void BatchStatistics::Merge(const std::vector<double>& sums) {
 }
 
 void BatchStatistics::Average() {
-  for (std::vector<double>& sums : sums_) {
+  for (; averaged_ < sums_.size(); ++averaged_) {
+    std::vector<double>& sums = sums_[averaged_];
     for (size_t i = 1; i < sums.size() && sums[0] > 0; ++i) sums[i] /= sums[0];
   }
 }

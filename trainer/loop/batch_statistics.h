@@ -1,6 +1,7 @@
 #ifndef MILLRACE_TRAINER_LOOP_BATCH_STATISTICS_H_
 #define MILLRACE_TRAINER_LOOP_BATCH_STATISTICS_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -18,8 +19,9 @@ class BatchStatistics {
   // Takes the statistics of the next batch: those of this rank's `rows` valid rows.
   void Add(const TensorSet& statistics, int64_t rows);
 
-  // Replaces the statistics of each batch by their mean over all ranks, by valid rows. Collective,
-  // unless there is no statistic; every rank has added as many batches.
+  // Replaces the statistics of each batch by their mean over all ranks, by valid rows, unless an
+  // earlier call has. Collective, unless there is no statistic; every rank has added as many
+  // batches.
   absl::Status AverageOverRanks(collectives::Communicator& communicator);
 
   // The sums of the only batch, for Merge; empty if there is no statistic.
@@ -32,8 +34,10 @@ class BatchStatistics {
   void Update(const Model& model, TensorSet& buffers) const;
 
  private:
-  // Of each batch: the valid rows, and the statistics times the rows, one after the other.
+  // Of each batch: the valid rows, and the statistics times the rows, one after the other; of the
+  // first few, which are averaged, the statistics themselves.
   std::vector<std::vector<double>> sums_;
+  size_t averaged_ = 0;
 };
 
 }  // namespace millrace::trainer

@@ -21,10 +21,11 @@ class BatchStep {
   // Checks that `batch` fits the models.
   virtual absl::Status Check(const TrainBatch& batch) = 0;
 
-  // Computes the gradients of `batch`, a batch of step `number`, marks each for reduction, and ends
-  // the batch. The results are added to `step`. Outcomes are those of Network and of
-  // Strategy::Finish.
+  // Computes the gradients of `batch`, a batch of step `number`, and marks each for reduction. The
+  // results are added to `step`. Outcomes are those of Network and of Strategy.
   virtual absl::Status Run(const TrainBatch& batch, uint64_t number, RunningStep& step) = 0;
+  // Ends the batch, and waits for the sums that are due. Outcomes are those of Strategy::Finish.
+  virtual absl::Status Finish() = 0;
 };
 
 // Makes the one that the job of `session` needs; both outlive it.

@@ -17,6 +17,7 @@ class SupervisedStep final : public BatchStep {
     return CheckStepInput(model, InputOf(model, session_.train_pipeline(), batch.host));
   }
   absl::Status Run(const TrainBatch& batch, uint64_t number, RunningStep& step) override;
+  absl::Status Finish() override { return session_.main().strategy->Finish(); }
 
  private:
   Session& session_;
@@ -44,7 +45,6 @@ absl::Status SupervisedStep::Run(const TrainBatch& batch, uint64_t number, Runni
   MILLRACE_RETURN_IF_ERROR(
       network->Backward([&](size_t i) { return trained.strategy->MarkReady(i); }));
   MILLRACE_ASSIGN_OR_RETURN(const StepResult result, network->Result());
-  MILLRACE_RETURN_IF_ERROR(trained.strategy->Finish());
   step.counted.rows += rows;
   step.counted.loss_sum += result.loss_sum;
   step.statistics[0].Add(network->statistics(), result.valid);

@@ -167,6 +167,10 @@ absl::StatusOr<bool> TrainingLoop::RunBatches(RunningStep& step) {
     MILLRACE_ASSIGN_OR_RETURN(const std::optional<TrainBatch> batch, AwaitBatch(step, i == 0));
     if (!batch.has_value()) return false;
     MILLRACE_RETURN_IF_ERROR(batch_step_->Run(*batch, begun_, step));
+    if (session_.device != nullptr) {
+      MILLRACE_RETURN_IF_ERROR(AverageStatistics(step, Phase::kBackward));
+    }
+    MILLRACE_RETURN_IF_ERROR(batch_step_->Finish());
   }
   return true;
 }
@@ -180,10 +184,11 @@ absl::Status TrainingLoop::FinishEmptyBatch() {
   return absl::OkStatus();
 }
 
-// Comes before the weights change, so that the loss of a rank here leaves a whole step.
-absl::Status TrainingLoop::AverageStatistics(RunningStep& step) {
+// Comes before the weights change, so that the loss of a rank here leaves a whole step; and while a
+// device is still at the backward pass.
+absl::Status TrainingLoop::AverageStatistics(RunningStep& step, Phase after) {
   if (session_.model.buffers.empty()) return absl::OkStatus();
-  const Waiting waiting = Wait();
+  const Waiting waiting(&guard_.progress(), place_, after);
   for (BatchStatistics& statistics : step.statistics) {
     MILLRACE_RETURN_IF_ERROR(statistics.AverageOverRanks(communicator_));
   }
@@ -196,7 +201,7 @@ absl::Status TrainingLoop::Update(size_t i) {
   const auto number = static_cast<int64_t>(state.step);
   RunningStep step = std::move(under_way_.front());
   under_way_.pop_front();
-  MILLRACE_RETURN_IF_ERROR(AverageStatistics(step));
+  MILLRACE_RETURN_IF_ERROR(AverageStatistics(step, Phase::kUpdating));
   guard_.progress().Enter(number, -1, Phase::kUpdating);
   StepOutcome outcome;
   for (size_t m = 0; m < session_.models.size(); ++m) {

@@ -78,7 +78,8 @@ class TrainingLoop {
   absl::Status FinishEmptyBatch();
   // Updates the weights by the sums of the `i`th step that is ready.
   absl::Status Update(size_t i);
-  absl::Status AverageStatistics(RunningStep& step);
+  // Averages what has not been averaged yet; this rank is said to do `after` behind it.
+  absl::Status AverageStatistics(RunningStep& step, collectives::Phase after);
   void AdaptThreads(const RunLog::Step& counted);
   absl::Status CountSkips(bool skipped);
   absl::Status CompareWeights();
