@@ -63,11 +63,10 @@ absl::Status RunSaver::CheckFinite() {
                     absl::StrCat("the loss, by the result of layer '", bad_layer_, "',"));
   }
   for (TrainedModel& trained : session_.models) {
+    MILLRACE_ASSIGN_OR_RETURN(const bool are_finite, trained.strategy->AreFinite(trained.weights));
+    if (are_finite) continue;
     MILLRACE_RETURN_IF_ERROR(trained.FetchWeights());
-    const std::string bad = NonFiniteOf(trained);
-    if (!bad.empty()) {
-      return diverged(session_.state.step, absl::StrCat("a value of '", bad, "'"));
-    }
+    return diverged(session_.state.step, absl::StrCat("a value of '", NonFiniteOf(trained), "'"));
   }
   return absl::OkStatus();
 }
@@ -114,7 +113,8 @@ absl::Status RunSaver::Share(const absl::Status& written, int64_t place) {
 absl::Status RunSaver::Begin(const std::vector<const Slots*>& slots) {
   std::vector<CopiedModel> copied;
   for (size_t i = 0; i < slots.size(); ++i) {
-    const TrainedModel& trained = session_.models[i];
+    TrainedModel& trained = session_.models[i];
+    MILLRACE_RETURN_IF_ERROR(trained.FetchWeights());
     copied.push_back({trained.model, trained.weights, *slots[i], trained.buffers});
     if (trained.average == nullptr) continue;
     MILLRACE_ASSIGN_OR_RETURN(TensorSet average, trained.average->Export());

@@ -8,6 +8,7 @@
 #include "trainer/strategy/strategy.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "base/status.h"
@@ -53,6 +54,13 @@ absl::Status Strategy::FetchWeights(TensorSet& weights) {
 
 absl::Status Strategy::StoreBuffers(const TensorSet& buffers) {
   return store() == nullptr ? absl::OkStatus() : store()->ImportBuffers(buffers);
+}
+
+absl::StatusOr<bool> Strategy::AreFinite(const TensorSet& weights) {
+  if (store() != nullptr) return store()->AreFinite();
+  return std::ranges::all_of(weights, [](const std::vector<float>& tensor) {
+    return std::ranges::all_of(tensor, [](float value) { return std::isfinite(value); });
+  });
 }
 
 namespace {

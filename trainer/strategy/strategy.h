@@ -78,6 +78,8 @@ class Strategy {
   absl::Status StoreWeights(const TensorSet& weights);
   absl::Status FetchWeights(TensorSet& weights);
   absl::Status StoreBuffers(const TensorSet& buffers);
+  // True if all of `weights` are finite, or those of the device, which it waits for.
+  absl::StatusOr<bool> AreFinite(const TensorSet& weights);
 
   // A line for the start-up table: "3 buckets: 1.0 MiB, 25.0 MiB, 12.4 MiB; ...".
   virtual std::string Summary() const = 0;

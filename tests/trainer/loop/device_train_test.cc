@@ -2,6 +2,8 @@
 
 #include <cstddef>
 #include <cstring>
+#include <filesystem>
+#include <iterator>
 #include <memory>
 #include <set>
 #include <span>
@@ -240,6 +242,20 @@ TEST_F(DeviceTrainTest, ATrainedModelPredictsOnTheDeviceAsOnTheCpu) {
   const std::vector<float> on_device = OutputsOf(options, parts.device);
   ASSERT_GE(on_cpu.size(), 3u * kTestSamples);
   ExpectNear({on_device}, {on_cpu}, 1e-4);
+}
+
+TEST_F(DeviceTrainTest, WeightsAreReadForCheckpointsAlone) {
+  WriteDeviceJob("");
+  fault_ = [this](std::string_view call, const void*, const void*, size_t bytes) {
+    const std::lock_guard lock(mu_);
+    if (call == "Copy" && bytes == 8 * 9 * sizeof(float)) ++calls_;
+    return absl::OkStatus();
+  };
+  const auto outcome = Run(1);
+  ASSERT_TRUE(outcome.ok()) << outcome.status();
+  EXPECT_EQ(steps_.size(), static_cast<size_t>(kSteps));  // each looks at the weights
+  const auto files = std::distance(fs::directory_iterator(folder_ / "checkpoints"), {});
+  EXPECT_EQ(calls_, 2 * (1 + files));  // the weights of a convolution and their momentum
 }
 
 TEST_F(DeviceTrainTest, ADeviceThatFailsEndsAllRanksWithItsReason) {

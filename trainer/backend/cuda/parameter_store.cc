@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
 #include "trainer/backend/cuda/kernels/kernels.h"
+#include "trainer/backend/cuda/kernels/update.h"
 
 namespace millrace::trainer::cuda {
 namespace {
@@ -75,6 +76,7 @@ absl::Status ParameterStore::Allocate() {
   size_t buffer_size = 1;
   for (const Buffer& buffer : model_.buffers) buffer_size += RoomOf(buffer);
   MILLRACE_ASSIGN_OR_RETURN(buffers_, device_.Allocate(buffer_size * sizeof(float)));
+  MILLRACE_ASSIGN_OR_RETURN(found_, device_.Allocate(sizeof(uint32_t)));
   return absl::OkStatus();
 }
 
@@ -184,6 +186,17 @@ absl::StatusOr<Slots> ParameterStore::ExportSlots() const {
     slots.push_back({options_.slots[s], *std::move(tensors)});
   }
   return slots;
+}
+
+absl::StatusOr<bool> ParameterStore::AreFinite() const {
+  const NonFiniteArgs args = {masters(), static_cast<int64_t>(layout_.size), As<uint32_t>(found_)};
+  MILLRACE_RETURN_IF_ERROR(device_.Zero(args.found, sizeof(uint32_t)));
+  MILLRACE_RETURN_IF_ERROR(device_.OnDevice(
+      [&] { return device_.kernels().update->find_non_finite(device_.stream(), args); }));
+  uint32_t found = 0;
+  MILLRACE_RETURN_IF_ERROR(device_.Copy(&found, args.found, sizeof(found)));
+  MILLRACE_RETURN_IF_ERROR(device_.Synchronize());
+  return found == 0;
 }
 
 absl::Status ParameterStore::RefreshCompute() {

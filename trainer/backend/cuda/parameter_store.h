@@ -64,6 +64,9 @@ class ParameterStore {
   // Copies tensors that lie in the device's memory anywhere, by parameter.
   absl::StatusOr<TensorSet> Download(std::span<const float* const> from) const;
 
+  // True if all weights are finite. Waits.
+  absl::StatusOr<bool> AreFinite() const;
+
   // Copies master weights to those that products read. Does not wait.
   absl::Status RefreshCompute();
 
@@ -99,6 +102,7 @@ class ParameterStore {
   Memory gradients_;  // null: backward writes to that of the options
   std::vector<Memory> slots_;
   Memory buffers_;
+  Memory found_;  // of AreFinite: a number
   DeviceTensors tensors_;
 };
 

@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <limits>
 #include <memory>
 #include <span>
 #include <string>
@@ -215,7 +216,7 @@ TEST_F(ParameterStoreTest, ACopyThatFailsNamesItsTensor) {
 }
 
 TEST_F(ParameterStoreTest, NoMemoryIsAnError) {
-  for (int failing = 1; failing <= 4; ++failing) {
+  for (int failing = 1; failing <= 5; ++failing) {
     int allocations = 0;
     device_.fault = [&](std::string_view call, const void*, const void*, size_t) -> absl::Status {
       if (call != "Allocate" || ++allocations != failing) return absl::OkStatus();
@@ -226,6 +227,18 @@ TEST_F(ParameterStoreTest, NoMemoryIsAnError) {
     EXPECT_EQ(made.status().code(), absl::StatusCode::kResourceExhausted) << failing;
     EXPECT_EQ(device_.device_bytes(), 0u) << failing;
   }
+}
+
+TEST_F(ParameterStoreTest, AWeightThatIsNotFiniteIsFound) {
+  const auto store = Make({.compute = DType::kBF16, .gradients = Places()});
+  EXPECT_TRUE(*store->AreFinite());
+  TensorSet weights = NumbersFor(model_, 0.5f);
+  weights.back().back() = std::numeric_limits<float>::infinity();
+  ASSERT_TRUE(store->Import(weights).ok());
+  EXPECT_FALSE(*store->AreFinite());
+  weights.back().back() = 1;
+  ASSERT_TRUE(store->Import(weights).ok());
+  EXPECT_TRUE(*store->AreFinite());
 }
 
 TEST_F(ParameterStoreTest, AnAverageHasTheBitsOfTheHosts) {

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -136,10 +137,24 @@ KernelCase AverageCase() {
   return made;
 }
 
+KernelCase NonFiniteCase() {
+  std::vector<float> values(kParameterSize);
+  values[kParameterSize / 2] = std::numeric_limits<float>::infinity();
+  KernelCase made = {.name = "find non-finite", .memory = {}, .run = {}};
+  made.memory.push_back(TensorOfBytes(values));
+  made.memory.push_back(TensorOfBytes(std::vector<uint32_t>(1)));
+  made.run = [](const Kernels& kernels, void* stream, Places at) {
+    return kernels.update->find_non_finite(
+        stream, {static_cast<const float*>(at[0]), static_cast<int64_t>(kParameterSize),
+                 static_cast<uint32_t*>(at[1])});
+  };
+  return made;
+}
+
 }  // namespace
 
 std::vector<KernelCase> UpdateKernelCases() {
-  std::vector<KernelCase> cases = {NormsCase(), AverageCase()};
+  std::vector<KernelCase> cases = {NormsCase(), AverageCase(), NonFiniteCase()};
   for (const char* const optimizer :
        {"momentum: 0.9", "momentum: 0.9 nesterov: true", "adam {}", "adamw {}", "rmsprop {}",
         "rmsprop { momentum: 0.9 }", "rmsprop { centered: true }",

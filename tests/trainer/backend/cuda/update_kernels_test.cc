@@ -188,5 +188,26 @@ TEST(UpdateKernelsTest, NormsOfZerosAreZeroAndOthersThanNumbersGiveNone) {
   EXPECT_TRUE(std::isnan(NormOf(SquaresOf(zeros, odd).of[1])));
 }
 
+TEST(UpdateKernelsTest, ValuesThatAreNotFiniteAreFoundAnywhere) {
+  const auto is_found = [](const std::vector<float>& values) {
+    uint32_t found = 0;
+    const NonFiniteArgs args = {values.data(), static_cast<int64_t>(values.size()), &found};
+    EXPECT_TRUE(HostKernels().update->find_non_finite(nullptr, args).ok());
+    return found != 0;
+  };
+  std::vector<float> values(1000, -std::numeric_limits<float>::max());
+  EXPECT_FALSE(is_found(values));
+  EXPECT_FALSE(is_found({}));
+  for (const float odd :
+       {std::numeric_limits<float>::infinity(), -std::numeric_limits<float>::infinity(),
+        std::numeric_limits<float>::quiet_NaN()}) {
+    for (const size_t place : {0, 513, 999}) {
+      values[place] = odd;
+      EXPECT_TRUE(is_found(values)) << odd << place;
+      values[place] = 0;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace millrace::trainer::cuda

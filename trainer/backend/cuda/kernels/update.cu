@@ -2,6 +2,7 @@
 // and writes the compute copy beside the master weights, so that nothing is read twice. Sums for
 // norms are exact (square_sum.h), so the order in which threads add does not show.
 
+#include <cfloat>
 #include <cmath>
 #include <type_traits>
 
@@ -227,9 +228,24 @@ absl::Status Exchange(void* stream, const ExchangeArgs& args) {
   return Launch(stream, {"exchange", BlocksFor(args.count), kThreads}, ExchangeKernel, args);
 }
 
+__global__ void FindNonFiniteKernel(NonFiniteArgs args) {
+  bool has_found = false;
+  for (int64_t i = FirstIndex(); i < args.count; i += IndexStep()) {
+    const bool is_finite = std::fabs(args.values[i]) <= FLT_MAX;
+    has_found = has_found || !is_finite;
+  }
+  if (has_found) *args.found = 1;
+}
+
+absl::Status FindNonFinite(void* stream, const NonFiniteArgs& args) {
+  if (args.count == 0) return absl::OkStatus();
+  return Launch(stream, {"find non-finite", BlocksFor(args.count), kThreads}, FindNonFiniteKernel,
+                args);
+}
+
 }  // namespace
 
-const UpdateKernels kUpdateKernels = {Update,  LargestOfTiles, Largest, SquaresOfTiles,
-                                      Squares, Average,        Exchange};
+const UpdateKernels kUpdateKernels = {Update,  LargestOfTiles, Largest,  SquaresOfTiles,
+                                      Squares, Average,        Exchange, FindNonFinite};
 
 }  // namespace millrace::trainer::cuda::MILLRACE_KERNEL_BUILD

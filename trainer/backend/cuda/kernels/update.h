@@ -99,6 +99,13 @@ struct ExchangeArgs {
   int64_t count = 0;
 };
 
+// *found = 1 if any of `values` is infinite or NaN; else it stays as it is.
+struct NonFiniteArgs {
+  const float* values = nullptr;
+  int64_t count = 0;
+  uint32_t* found = nullptr;
+};
+
 struct UpdateKernels {
   Kernel<UpdateArgs> update = nullptr;
   Kernel<TileNormArgs> largest_of_tiles = nullptr;
@@ -107,6 +114,7 @@ struct UpdateKernels {
   Kernel<NormArgsOfParameters> squares = nullptr;
   Kernel<AverageArgs> average = nullptr;
   Kernel<ExchangeArgs> exchange = nullptr;
+  Kernel<NonFiniteArgs> find_non_finite = nullptr;
 };
 
 }  // namespace millrace::trainer::cuda

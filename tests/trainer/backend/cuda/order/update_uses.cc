@@ -121,6 +121,13 @@ absl::StatusOr<Uses> UsesOf(const Recording&, const ExchangeArgs& args) {
   return uses;
 }
 
+absl::StatusOr<Uses> UsesOf(const Recording&, const NonFiniteArgs& args) {
+  Uses uses;
+  uses.reads.push_back(ElementsOf(args.values, 0, static_cast<uint64_t>(args.count)));
+  Update(uses, ElementsOf(args.found, 0, 1));
+  return uses;
+}
+
 template <typename... Args>
 absl::Status Put(void* stream, const char* kernel, const Args&... args) {
   Recording::Stream* const handle = Recording::ToStream(stream);
@@ -148,6 +155,8 @@ const UpdateKernels& RecordingUpdateKernels() {
                     const NormArgsOfParameters& args) { return Put(on, "squares", args, true); },
       .average = [](void* on, const AverageArgs& args) { return Put(on, "average", args); },
       .exchange = [](void* on, const ExchangeArgs& args) { return Put(on, "exchange", args); },
+      .find_non_finite = [](void* on,
+                            const NonFiniteArgs& args) { return Put(on, "non-finite", args); },
   };
   return kKernels;
 }
