@@ -130,11 +130,11 @@ feed_rates() {
   for threads in 1 2 4 8 "$(nproc)"; do rate "$threads" 0 || return 1; done
 }
 
-# train_steps BATCH PRECISION PIPELINE_THREADS STEPS: ResNet-50 on the photographs.
+# train_steps BATCH PRECISION PIPELINE_THREADS STEPS [GRAPHS]: ResNet-50 on the photographs.
 train_steps() {
   "$here/bin/bench_train_steps" "$here/bench/jobs/resnet50_gpu.pbtxt" 1 0 "$4" \
     "TRAIN=../../examples/imagenet/train_uint8.pbtxt" "DATA=$scratch/shards" "BATCH=$1" \
-    "PRECISION=$2" "PIPELINE_THREADS=$3"
+    "PRECISION=$2" "PIPELINE_THREADS=$3" "GRAPHS=${5:-false}"
 }
 
 # The trainer's step by batch and precision, fed by all cores.
@@ -145,6 +145,18 @@ train_rates() {
     for batch in 64 128 256; do
       echo "$precision, batch $batch"
       train_steps "$batch" "$precision" "$(nproc)" 30 || return 1
+    done
+  done
+}
+
+# The same with and without CUDA graphs, for batches whose kernels are short, and for a usual one.
+train_graphs() {
+  have_shards || return
+  local batch graphs
+  for batch in 8 32 128; do
+    for graphs in false true; do
+      echo "batch $batch, graphs: $graphs"
+      train_steps "$batch" bfloat16 "$(nproc)" 30 "$graphs" || return 1
     done
   done
 }
@@ -167,24 +179,28 @@ train_rank() {
     --var "DATA=$scratch/shards" --var BATCH=64
 }
 
-# ranks_job EPOCHS
+# ranks_job EPOCHS [GRAPHS]
 ranks_job() {
   cat >"$scratch/ranks.pbtxt" <<JOB
 model: "$here/examples/imagenet/model_uint8.pbtxt"
 train: "$here/examples/imagenet/train_uint8.pbtxt"
-device: "cuda" precision: "bfloat16" epochs: $1 log_every_steps: 1
+device: "cuda" precision: "bfloat16" epochs: $1 log_every_steps: 1 cuda_graphs: ${2:-false}
 reduction { digest_every: 1 }
 optimizer { base_lr: 0.01 momentum: 0.9 }
 JOB
 }
 
-# Two ranks on one GPU have the same weights after every step.
+# Two ranks on one GPU have the same weights after every step, also with CUDA graphs.
 train_ranks() {
   have_shards || return
-  ranks_job 3
-  train_rank 1 29531 &
-  local other=$!
-  (train_rank 0 29531) && wait "$other"
+  local graphs port=29531
+  for graphs in false true; do
+    ranks_job 3 "$graphs"
+    train_rank 1 "$port" &
+    local other=$!
+    (train_rank 0 "$port") && wait "$other" || return 1
+    port=29533
+  done
 }
 
 # One of two ranks is killed in the midst of a training: the other names it, and ends.
@@ -259,8 +275,8 @@ loaders() {
   done
 }
 
-export -f doctor train_steps train_rates train_fed train_rank ranks_job train_ranks train_loss
-export -f trainer_tests tests facts feed_tests queue_tests
+export -f doctor train_steps train_rates train_graphs train_fed train_rank ranks_job train_ranks
+export -f train_loss trainer_tests tests facts feed_tests queue_tests
 export -f nccl_tests sanitizer shards have_shards have_torch rate
 export -f feed_rates python_tests torch_step best_step_us utilisation torch_feed loaders
 export here results images scratch
@@ -277,7 +293,8 @@ step feed_rates 60 feed_rates
 step train_rates 120 train_rates
 step torch_step 240 torch_step
 step train_fed 90 train_fed
-step train_ranks 60 train_ranks
+step train_ranks 90 train_ranks
+step train_graphs 90 train_graphs
 step train_loss 90 train_loss
 step utilisation 90 utilisation
 step torch_feed 120 torch_feed
