@@ -3,9 +3,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "base/dtype.h"
 #include "trainer/model/layer.h"
 
@@ -66,8 +69,21 @@ class Product {
   virtual std::string Describe() const = 0;
 };
 
+// The plans that a device has for a product: deterministic, precise enough and supported, in the
+// order in which a library's heuristics expect them to be quick. Thread-compatible; the device is
+// the thread's current one in calls, and outlives it.
+class ProductPlans {
+ public:
+  virtual ~ProductPlans() = default;
+
+  // As of Product::Describe; no name is there twice.
+  virtual const std::vector<std::string>& names() const = 0;
+  // Makes the product by plan `i`. UNIMPLEMENTED: it cannot be built.
+  virtual absl::StatusOr<std::unique_ptr<Product>> Make(size_t i) = 0;
+};
+
 // "forward convolution, bfloat16 [256, 56, 56, 64] by [64, 3, 3, 64], stride 1, padding 1": for
-// messages.
+// messages, and as a key. Unlike specs that are valid have unlike texts.
 std::string Describe(const ProductSpec& spec);
 
 // Checks that there can be such a product.

@@ -11,6 +11,8 @@
 #include <cstdlib>
 #include <fstream>
 #include <map>
+#include <memory>
+#include <set>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -159,6 +161,34 @@ TEST_P(CudnnPlansTest, AProductIsMadeOfTheChosenPlan) {
   }
 }
 
+// Without a device not all can be built.
+TEST_P(CudnnPlansTest, TheFirstPlansBeginWithTheChosenOne) {
+  for (const ProductPass pass :
+       {ProductPass::kForward, ProductPass::kDataGradient, ProductPass::kWeightGradient}) {
+    ProductSpec spec = Convolution();
+    spec.pass = pass;
+    const auto choice = products_->Choose(spec);
+    const auto plans = products_->PlansOf(spec, 8);
+    ASSERT_TRUE(choice.ok() && plans.ok()) << choice.status() << plans.status();
+    const std::vector<std::string> names = (*plans)->names();
+    EXPECT_GT(names.size(), 1u);
+    EXPECT_LE(names.size(), 8u);
+    EXPECT_EQ(names[0], choice->name);
+    EXPECT_EQ(std::set<std::string>(names.begin(), names.end()).size(), names.size());
+    std::vector<std::unique_ptr<Product>> made;
+    for (size_t i = 0; i < names.size(); ++i) {
+      auto product = (*plans)->Make(i);
+      if (!product.ok()) continue;
+      EXPECT_EQ((*product)->Describe(), names[i]);
+      made.push_back(*std::move(product));
+    }
+    EXPECT_GT(made.size(), 1u);
+    made.erase(made.begin());
+    EXPECT_TRUE((*plans)->Make(0).ok()) << "it can be made anew";
+    for (const auto& product : made) EXPECT_NE(product->Describe(), "");
+  }
+}
+
 TEST_P(CudnnPlansTest, ProductsOutliveTheirMaker) {
   const auto product = products_->MakeProduct(Convolution());
   ASSERT_TRUE(product.ok()) << product.status();
@@ -180,7 +210,8 @@ TEST_P(CudnnPlansTest, AProductWithoutAPlanIsNamed) {
   spec.channels = 1;
   spec.result = DType::kF32;
   for (const absl::Status& status :
-       {products_->Choose(spec).status(), products_->MakeProduct(spec).status()}) {
+       {products_->Choose(spec).status(), products_->MakeProduct(spec).status(),
+        products_->PlansOf(spec, 8).status()}) {
     EXPECT_TRUE(absl::IsUnimplemented(status)) << status;
     EXPECT_THAT(std::string(ToStd(status.message())),
                 testing::StartsWith(

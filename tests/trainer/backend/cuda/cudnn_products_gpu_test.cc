@@ -203,6 +203,24 @@ class CudnnProductsGpuTest : public testing::Test {
     return true;
   }
 
+  // The first plans, each of which computes the same values.
+  void CheckPlans(const ProductSpec& spec) {
+    const auto plans = products_->PlansOf(spec, 8);
+    ASSERT_TRUE(plans.ok()) << plans.status();
+    const Tensors tensors = RandomTensors(spec);
+    const Values expected = Expected(spec, tensors);
+    int num_made = 0;
+    for (size_t i = 0; i < (*plans)->names().size(); ++i) {
+      const auto product = (*plans)->Make(i);
+      if (!product.ok()) continue;
+      ++num_made;
+      for (const Values& made : Computed(spec, **product, tensors, stream_)) {
+        EXPECT_EQ(made, expected) << (*product)->Describe();
+      }
+    }
+    EXPECT_GT(num_made, 1);
+  }
+
   // The three passes, which all have a plan.
   void CheckPasses(ProductSpec spec) {
     for (const ProductPass pass :
@@ -257,6 +275,15 @@ TEST_F(CudnnProductsGpuTest, WindowsAreThoseOfTheHost) {
       CheckPasses(Convolution(type, 1, 8, window));
       CheckPasses(Convolution(type, 3, 5, window));
     }
+  }
+}
+
+TEST_F(CudnnProductsGpuTest, EveryPlanThatMayBeTunedComputesTheSame) {
+  for (const ProductPass pass :
+       {ProductPass::kForward, ProductPass::kDataGradient, ProductPass::kWeightGradient}) {
+    ProductSpec spec = Convolution(DType::kBF16, 8, 16, kWindows[1]);
+    spec.pass = pass;
+    CheckPlans(spec);
   }
 }
 

@@ -54,6 +54,11 @@ class CudnnProducts {
   // device fewer can be built, and none can run.
   virtual absl::StatusOr<std::unique_ptr<Product>> MakeProduct(const ProductSpec& spec) = 0;
 
+  // The plans that MakeProduct looks at, at most `most`. Outcomes as of Choose. They, and their
+  // products, may outlive this.
+  virtual absl::StatusOr<std::unique_ptr<ProductPlans>> PlansOf(const ProductSpec& spec,
+                                                                size_t most) = 0;
+
   // What cuDNN tells of the device (JSON), for CudnnOptions; empty: it does not.
   virtual std::string DeviceProperties() const = 0;
   // "cuDNN 9.19.0"
