@@ -73,6 +73,11 @@ void CheckCompute(const Job& job, FieldChecks& checks) {
       absl::StrCat("\"", precision, "\" is none of float32, bfloat16, auto, float16 and tf32"));
   checks.Require(UsesCuda(job) || !IsOneOf(precision, {"float16", "tf32"}), {{"precision"}},
                  absl::StrCat("\"", precision, "\" needs device: \"cuda\""));
+  const std::string& plans = job.cudnn_plans();
+  checks.Require(IsOneOf(plans, {"", "heuristic", "tuned"}), {{"cudnn_plans"}},
+                 absl::StrCat("\"", plans, "\" is none of heuristic and tuned"));
+  checks.Require(UsesCuda(job) || !TunesPlans(job), {{"cudnn_plans"}},
+                 "\"tuned\" needs device: \"cuda\"");
   checks.Require(!UsesCuda(job) || !UsesServers(job), {{"device"}},
                  "workers of a parameter_server compute on the CPU");
 }
@@ -152,6 +157,7 @@ Job WhatWeightsDependOn(Job job) {
   job.clear_recompute_activations();
   job.clear_device();
   job.clear_cuda_graphs();
+  job.clear_cudnn_plans();
   if (job.strategy().has_mirrored()) job.clear_strategy();
   if (job.precision() == "float32") job.clear_precision();
   // Sums stop being late this many steps before the last one.

@@ -71,6 +71,9 @@ absl::StatusOr<JobFile> LoadJob(const std::string& path, const pipeline::Variabl
 // True if a GPU computes.
 inline bool UsesCuda(const Job& job) { return job.device() == "cuda"; }
 
+// True if the plans of a GPU's products are chosen by their time.
+inline bool TunesPlans(const Job& job) { return job.cudnn_plans() == "tuned"; }
+
 // Fills in threads and memory of the pipelines where the job leaves them open: as its plan says,
 // else the default.
 void FillFromPlan(const pipeline::Performance& said, Job& job);

@@ -21,10 +21,12 @@ DType ComputeTypeOf(const Job& job) {
   return precision == "bfloat16" || precision == "auto" ? DType::kBF16 : DType::kF32;
 }
 
-cuda::NetworkOptions NetworkOptionsOf(const Job& job, const cuda::ParameterStore& store) {
+cuda::NetworkOptions NetworkOptionsOf(const Job& job, const cuda::ParameterStore& store,
+                                      cuda::TunedPlans* tuned) {
   cuda::NetworkOptions options;
   options.captures = job.cuda_graphs();
   options.graph_ends = cuda::LastOfBuckets(store.layout());
+  options.tuned = tuned;
   return options;
 }
 

@@ -15,8 +15,10 @@ BackendOptions BackendOptionsOf(const Job& job, const CoreSplit& cores);
 // The type of products on a GPU.
 DType ComputeTypeOf(const Job& job);
 
-// How the networks of a model that is trained give their work to a GPU. `store` has its tensors.
-cuda::NetworkOptions NetworkOptionsOf(const Job& job, const cuda::ParameterStore& store);
+// How the networks of a model that is trained give their work to a GPU. `store` has its tensors;
+// `tuned` chooses the plans of products, and outlives the networks; null: the device chooses.
+cuda::NetworkOptions NetworkOptionsOf(const Job& job, const cuda::ParameterStore& store,
+                                      cuda::TunedPlans* tuned);
 
 }  // namespace millrace::trainer
 

@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <memory>
+#include <string>
 
 #include "absl/status/statusor.h"
 #include "collectives/communicator.h"
@@ -33,7 +34,8 @@ struct DeviceParts {
       connect = ConnectDevices;
   std::function<absl::StatusOr<std::unique_ptr<pipeline::DeviceFeed>>(
       std::unique_ptr<pipeline::Pipeline> pipeline, int ordinal)>
-      feed = OpenFeed;  // empty: batches stay in the host's memory
+      feed = OpenFeed;            // empty: batches stay in the host's memory
+  std::string plans_folder = {};  // of plans that were chosen; empty: readers::CacheFolder's
 };
 
 }  // namespace millrace::trainer

@@ -19,6 +19,7 @@
 #include "trainer/loop/evaluate.h"
 #include "trainer/loop/resume.h"
 #include "trainer/loop/share.h"
+#include "trainer/loop/tune_plans.h"
 #include "trainer/optimizer/loss_scale.h"
 #include "trainer/optimizer/optimizer.h"
 #include "trainer/optimizer/weight_average.h"
@@ -78,6 +79,9 @@ class Opener {
   absl::Status OpenSums();
   absl::Status OpenStrategies();
   absl::Status MakeBackends();
+  absl::Status TunePlans() {
+    return trainer::TunePlans(parts_.device.plans_folder, communicator_, *session_);
+  }
   absl::StatusOr<std::unique_ptr<Backend>> MakeBackend(TrainedModel& trained,
                                                        const BackendOptions& options);
   absl::Status CheckFilesAgree();
@@ -118,6 +122,7 @@ absl::StatusOr<std::unique_ptr<Session>> Opener::Open() {
   MILLRACE_RETURN_IF_ERROR(Exchange(&Opener::OpenSums));
   MILLRACE_RETURN_IF_ERROR(Exchange(&Opener::OpenStrategies));
   MILLRACE_RETURN_IF_ERROR(Phase(&Opener::MakeBackends));
+  if (session_->tuned != nullptr) MILLRACE_RETURN_IF_ERROR(Exchange(&Opener::TunePlans));
   MILLRACE_RETURN_IF_ERROR(Phase(&Opener::MakeAverages));
   return std::move(session_);
 }
@@ -134,6 +139,9 @@ absl::Status Opener::LoadFiles() {
 absl::Status Opener::OpenDevice() {
   session_->ordinal = options_.devices.empty() ? communicator_.local_rank() : options_.devices[0];
   MILLRACE_ASSIGN_OR_RETURN(session_->device, parts_.device.open(session_->ordinal));
+  if (!TunesPlans(session_->job.job)) return absl::OkStatus();
+  session_->tuned = std::make_unique<cuda::TunedPlans>(
+      *session_->device, communicator_.rank() == 0 ? options_.warn : nullptr);
   return absl::OkStatus();
 }
 
@@ -358,8 +366,9 @@ absl::StatusOr<std::unique_ptr<Backend>> Opener::MakeBackend(TrainedModel& train
                                strategy.gradients(), options);
   }
   MILLRACE_RETURN_IF_ERROR(strategy.StoreWeights(trained.weights));
-  return cuda::MakeDeviceBackend(*session_->device, trained.model, strategy.store()->tensors(),
-                                 options, NetworkOptionsOf(session_->job.job, *strategy.store()));
+  return cuda::MakeDeviceBackend(
+      *session_->device, trained.model, strategy.store()->tensors(), options,
+      NetworkOptionsOf(session_->job.job, *strategy.store(), session_->tuned.get()));
 }
 
 absl::Status Opener::MakeBackends() {
@@ -378,17 +387,6 @@ absl::Status Opener::MakeBackends() {
 }
 
 }  // namespace
-
-EvaluationParts EvaluationPartsOf(const Session& session) {
-  const TrainedModel& main = session.main();
-  return {.model = main.model,
-          .plan = *session.eval_plan,
-          .plan_path = session.job.eval_path,
-          .context = session.context,
-          .quarantine_file = session.quarantine_file,
-          .threads = session.cores.pipeline_first,
-          .backend = main.backend.get()};
-}
 
 absl::StatusOr<std::unique_ptr<Session>> OpenSession(const TrainOptions& options,
                                                      Communicator& communicator,

@@ -20,6 +20,7 @@
 #include "pipeline/pipeline.h"
 #include "trainer/backend/backend.h"
 #include "trainer/backend/cuda/device.h"
+#include "trainer/backend/cuda/tuning/tuned_plans.h"
 #include "trainer/checkpoint/checkpoint.h"
 #include "trainer/job/job.h"
 #include "trainer/loop/evaluate.h"
@@ -60,6 +61,7 @@ struct Session {
   TrainState state;
   std::string resumed_from;                    // path of the checkpoint; empty: a fresh start
   std::unique_ptr<cuda::Device> device;        // null: the CPU computes
+  std::unique_ptr<cuda::TunedPlans> tuned;     // null: the device chooses the plans of products
   std::unique_ptr<pipeline::DeviceFeed> feed;  // null: batches stay in the host's memory
   int ordinal = 0;                             // of the device within its host
   // The ranks by their devices, which sum gradients; null: the ranks' own group does.

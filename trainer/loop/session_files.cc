@@ -40,6 +40,17 @@ absl::Status WithAdvice(const absl::Status& status, const TrainOptions& options)
 
 }  // namespace
 
+EvaluationParts EvaluationPartsOf(const Session& session) {
+  const TrainedModel& main = session.main();
+  return {.model = main.model,
+          .plan = *session.eval_plan,
+          .plan_path = session.job.eval_path,
+          .context = session.context,
+          .quarantine_file = session.quarantine_file,
+          .threads = session.cores.pipeline_first,
+          .backend = main.backend.get()};
+}
+
 absl::Status LoadSessionFiles(const TrainOptions& options, int local_ranks, Session& session) {
   std::set<std::string> used;
   MILLRACE_ASSIGN_OR_RETURN(session.job,

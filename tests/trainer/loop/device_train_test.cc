@@ -4,6 +4,7 @@
 #include <cstring>
 #include <filesystem>
 #include <iterator>
+#include <map>
 #include <memory>
 #include <set>
 #include <span>
@@ -28,7 +29,12 @@
 namespace millrace::trainer {
 namespace {
 
+using testing::AllOf;
+using testing::Contains;
+using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
 
 constexpr char kNesterov[] = "base_lr: 0.05 momentum: 0.9 weight_decay: 0.001 nesterov: true";
 
@@ -64,8 +70,9 @@ class DeviceTrainTest : public TrainTest {
     change_parts_ = [this](TrainParts& parts, const collectives::Communicator& communicator) {
       parts.device.open = [this, rank = communicator.rank()](int ordinal) {
         EXPECT_EQ(ordinal, rank);
-        return MakeDevice();
+        return MakeDevice(rank);
       };
+      parts.device.plans_folder = folder_ / "plans";
       // Ranks reach this device's memory themselves.
       parts.device.connect = [](collectives::Communicator&, const cuda::Device&, int) {
         return absl::StatusOr<std::unique_ptr<collectives::Communicator>>(nullptr);
@@ -74,13 +81,33 @@ class DeviceTrainTest : public TrainTest {
     };
   }
 
-  absl::StatusOr<std::unique_ptr<cuda::Device>> MakeDevice() const {
+  // Ranks find unlike plans quick: 0 "eng1", 1 "eng2", and so on.
+  absl::StatusOr<std::unique_ptr<cuda::Device>> MakeDevice(int rank) {
     auto device = std::make_unique<cuda::HostDevice>(cuda::HostKernels());
     device->fault = fault_;
+    device->plans = {"eng0", "eng1", "eng2"};
+    device->build = [this, rank](const std::string& plan) {
+      const std::lock_guard lock(mu_);
+      built_[rank].insert(plan);
+      return absl::OkStatus();
+    };
+    device->milliseconds = [this, rank](const std::string& plan) {
+      const std::lock_guard lock(mu_);
+      ++num_timed_[rank];
+      return plan == absl::StrCat("eng", rank + 1) ? 1 : 2;
+    };
     return device;
   }
   void WriteDeviceJob(const std::string& more, const std::string& optimizer = kNesterov) {
     WriteJob("checkpoints", optimizer, absl::StrCat("epochs: 2 device: \"cuda\" ", more));
+  }
+  const std::vector<std::string>& KeepWarningsOfPlans() {
+    adjust_ = [this](TrainOptions& options, const collectives::Communicator&) {
+      options.warn = [this](std::string_view line) {
+        if (line.starts_with("cudnn_plans: ")) warnings_.emplace_back(line);
+      };
+    };
+    return warnings_;
   }
   // The newest checkpoint's tensors, in the order of their names.
   TensorSet TensorsOf(const absl::StatusOr<TrainOutcome>& outcome) {
@@ -101,6 +128,10 @@ class DeviceTrainTest : public TrainTest {
   decltype(DeviceParts::feed) feed_ = PromptFeed;
   decltype(cuda::HostDevice::fault) fault_;
   int calls_ = 0;  // of fault_
+  // By rank.
+  std::map<int, std::set<std::string>> built_;  // plans of products
+  std::map<int, int> num_timed_;
+  std::vector<std::string> warnings_;  // KeepWarningsOfPlans'
 };
 
 void ExpectNear(const TensorSet& found, const TensorSet& expected, double tolerance) {
@@ -270,12 +301,63 @@ TEST_F(DeviceTrainTest, ADeviceThatFailsEndsAllRanksWithItsReason) {
   EXPECT_THAT(reported_[0].second, HasSubstr("the device has fallen off the bus"));
 }
 
+TEST_F(DeviceTrainTest, AllRanksTakeThePlansThatTheFirstOneFindsQuick) {
+  const TensorSet expected = TensorsOfRun(2, "reduction { exact: true }");
+  EXPECT_THAT(built_[0], ElementsAre("eng0"));
+  EXPECT_THAT(num_timed_, IsEmpty());
+  built_.clear();
+  const std::string tuned = "reduction { exact: true } cudnn_plans: \"tuned\"";
+  EXPECT_EQ(TensorsOfRun(2, tuned), expected) << "these plans compute alike";
+  EXPECT_THAT(built_[0], ElementsAre("eng0", "eng1", "eng2"));
+  EXPECT_THAT(built_[1], Contains("eng1"));
+  EXPECT_THAT(built_[1], Not(Contains("eng2")));
+  EXPECT_GT(num_timed_[0], 0);
+  EXPECT_EQ(num_timed_[1], 0);
+  EXPECT_THAT(lines_, Contains(AllOf(HasSubstr("backend"), HasSubstr(" tuned plans, "))));
+
+  built_.clear();
+  num_timed_.clear();
+  EXPECT_EQ(TensorsOfRun(2, tuned), expected);
+  EXPECT_EQ(num_timed_[0], 0) << "they are kept";
+  for (const int rank : {0, 1}) EXPECT_THAT(built_[rank], Contains("eng1"));
+  EXPECT_THAT(lines_, Contains(AllOf(HasSubstr("backend"), HasSubstr(" 0 of them timed now"))));
+}
+
+TEST_F(DeviceTrainTest, AFileOfPlansThatIsNotWholeIsAWarning) {
+  const std::vector<std::string>& warnings = KeepWarningsOfPlans();
+  const std::string tuned = "cudnn_plans: \"tuned\"";
+  const TensorSet expected = TensorsOfRun(1, tuned);
+  EXPECT_THAT(warnings, IsEmpty());
+  for (const auto& entry : fs::directory_iterator(folder_ / "plans")) Write(entry.path(), "eng1");
+  num_timed_.clear();
+  EXPECT_EQ(TensorsOfRun(1, tuned), expected);
+  EXPECT_GT(num_timed_[0], 0);
+  ASSERT_EQ(warnings.size(), 1u);
+  EXPECT_MESSAGE(warnings[0]);
+  num_timed_.clear();
+  EXPECT_EQ(TensorsOfRun(1, tuned), expected);
+  EXPECT_EQ(num_timed_[0], 0) << "it was replaced";
+}
+
+TEST_F(DeviceTrainTest, PlansThatCannotBeKeptAreAWarning) {
+  const std::vector<std::string>& warnings = KeepWarningsOfPlans();
+  Write(folder_ / "plans", "no folder");
+  WriteDeviceJob("cudnn_plans: \"tuned\"");
+  const auto outcome = Run(1);
+  EXPECT_TRUE(outcome.ok()) << outcome.status();
+  EXPECT_EQ(warnings.size(), 1u);
+}
+
 TEST_F(DeviceTrainTest, WhatADeviceDoesNotDoIsNamed) {
   WriteJob("checkpoints", kNesterov, "epochs: 2 precision: \"float16\"");
   EXPECT_MESSAGE(Run(1), absl::StatusCode::kInvalidArgument);
   WriteJob("checkpoints", kNesterov, "epochs: 2 device: \"tpu\"");
   EXPECT_MESSAGE(Run(1), absl::StatusCode::kInvalidArgument);
   WriteJob("checkpoints", kNesterov, "epochs: 2 device: \"cuda\" strategy { parameter_server {} }");
+  EXPECT_MESSAGE(Run(1), absl::StatusCode::kInvalidArgument);
+  WriteJob("checkpoints", kNesterov, "epochs: 2 cudnn_plans: \"tuned\"");
+  EXPECT_MESSAGE(Run(1), absl::StatusCode::kInvalidArgument);
+  WriteJob("checkpoints", kNesterov, "epochs: 2 device: \"cuda\" cudnn_plans: \"best\"");
   EXPECT_MESSAGE(Run(1), absl::StatusCode::kInvalidArgument);
 }
 

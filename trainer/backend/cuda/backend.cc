@@ -29,13 +29,23 @@ class DeviceBackend final : public Backend {
  public:
   DeviceBackend(Device& device, const Model& model, const DeviceTensors& tensors,
                 const BackendOptions& options, const NetworkOptions& more)
-      : device_(device), model_(model), tensors_(tensors), options_(options), more_(more) {}
+      : device_(device),
+        model_(model),
+        tensors_(tensors),
+        options_(options),
+        more_(more),
+        products_(device, more.tuned) {}
 
   absl::StatusOr<Network*> Compile(int64_t rows, NetworkUse use) override;
   std::string Describe() const override {
     const std::string precision =
         options_.tf32 ? "tf32" : std::string(Name(TypeOf(options_.precision)));
-    return absl::StrCat(device_.Describe(), ", ", precision, more_.captures ? ", in graphs" : "");
+    const std::string plans =
+        more_.tuned == nullptr
+            ? ""
+            : absl::StrCat(", tuned plans, ", more_.tuned->num_tuned(), " of them timed now");
+    return absl::StrCat(device_.Describe(), ", ", precision, more_.captures ? ", in graphs" : "",
+                        plans);
   }
 
  private:
@@ -50,6 +60,7 @@ class DeviceBackend final : public Backend {
   const DeviceTensors tensors_;
   const BackendOptions options_;
   const NetworkOptions more_;
+  SharedProducts products_;
   // Two or three in a job.
   std::map<std::pair<int64_t, NetworkUse>, std::unique_ptr<DeviceNetwork>> networks_;
 };
@@ -61,8 +72,9 @@ absl::StatusOr<Network*> DeviceBackend::Compile(int64_t rows, NetworkUse use) {
   const auto found = networks_.find({rows, use});
   if (found != networks_.end()) return found->second.get();
   const Compiled compiled{model_, rows, use, TypeOf(options_.precision), options_.fuses};
-  MILLRACE_ASSIGN_OR_RETURN(std::unique_ptr<DeviceNetwork> network,
-                            DeviceNetwork::Make(device_, compiled, tensors_, options_, more_));
+  MILLRACE_ASSIGN_OR_RETURN(
+      std::unique_ptr<DeviceNetwork> network,
+      DeviceNetwork::Make(device_, products_, compiled, tensors_, options_, more_));
   return (networks_[{rows, use}] = std::move(network)).get();
 }
 

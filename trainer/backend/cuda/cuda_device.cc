@@ -80,6 +80,13 @@ class CudaDevice final : public Device {
     MILLRACE_RETURN_IF_ERROR(current.status());
     return products_->MakeProduct(spec);
   }
+  absl::StatusOr<std::unique_ptr<ProductPlans>> PlansOf(const ProductSpec& spec) override {
+    const CurrentDevice current(ordinal_);
+    MILLRACE_RETURN_IF_ERROR(current.status());
+    return products_->PlansOf(spec, kMaxPlans);
+  }
+  std::string PlansKey() const override { return absl::StrCat(name_, ", ", products_->Describe()); }
+  absl::StatusOr<double> Time(const std::function<absl::Status()>& work) override;
 
   absl::StatusOr<Memory> Allocate(size_t bytes) override;
   absl::StatusOr<Memory> AllocateHost(size_t bytes) override;
@@ -92,7 +99,11 @@ class CudaDevice final : public Device {
     return Call("cudaMemsetAsync", [&] { return cudaMemsetAsync(memory, 0, bytes, stream_); });
   }
 
-  absl::StatusOr<std::unique_ptr<Mark>> MakeMark() override;
+  absl::StatusOr<std::unique_ptr<Mark>> MakeMark() override {
+    MILLRACE_ASSIGN_OR_RETURN(std::unique_ptr<CudaMark> mark,
+                              MakeMarkWith(cudaEventDisableTiming | cudaEventBlockingSync));
+    return mark;
+  }
   absl::Status Record(Mark& mark) override {
     return Call("cudaEventRecord", [&] { return cudaEventRecord(EventOf(mark), stream_); });
   }
@@ -115,6 +126,7 @@ class CudaDevice final : public Device {
   }
 
  private:
+  absl::StatusOr<std::unique_ptr<CudaMark>> MakeMarkWith(unsigned flags) const;
   static cudaEvent_t EventOf(const Mark& mark) {
     return static_cast<const CudaMark&>(mark).event();
   }
@@ -157,12 +169,27 @@ absl::StatusOr<Memory> CudaDevice::AllocateHost(size_t bytes) {
   });
 }
 
-absl::StatusOr<std::unique_ptr<Mark>> CudaDevice::MakeMark() {
+absl::StatusOr<std::unique_ptr<CudaMark>> CudaDevice::MakeMarkWith(unsigned flags) const {
   cudaEvent_t event = nullptr;
-  MILLRACE_RETURN_IF_ERROR(Call("cudaEventCreateWithFlags", [&] {
-    return cudaEventCreateWithFlags(&event, cudaEventDisableTiming | cudaEventBlockingSync);
-  }));
+  MILLRACE_RETURN_IF_ERROR(
+      Call("cudaEventCreateWithFlags", [&] { return cudaEventCreateWithFlags(&event, flags); }));
   return std::make_unique<CudaMark>(ordinal_, event);
+}
+
+// Work that was given before a failure is done before the caller may free its memory.
+absl::StatusOr<double> CudaDevice::Time(const std::function<absl::Status()>& work) {
+  MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<CudaMark> begin, MakeMarkWith(cudaEventDefault));
+  MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<CudaMark> end, MakeMarkWith(cudaEventDefault));
+  MILLRACE_RETURN_IF_ERROR(Record(*begin));
+  const absl::Status worked = OnDevice(work);
+  MILLRACE_RETURN_IF_ERROR(Record(*end));
+  MILLRACE_RETURN_IF_ERROR(Wait(*end));
+  MILLRACE_RETURN_IF_ERROR(worked);
+  float ms = 0;
+  MILLRACE_RETURN_IF_ERROR(Call("cudaEventElapsedTime", [&] {
+    return cudaEventElapsedTime(&ms, begin->event(), end->event());
+  }));
+  return ms;
 }
 
 absl::StatusOr<std::unique_ptr<Graph>> CudaDevice::EndCapture() {

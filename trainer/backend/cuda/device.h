@@ -18,6 +18,9 @@ struct Kernels;  // trainer/backend/cuda/kernels/kernels.h
 // Bytes of a device's memory, or of page-locked memory of the host, with their owner.
 using Memory = std::unique_ptr<std::byte[], std::function<void(std::byte*)>>;
 
+// As many plans of a product are compared.
+inline constexpr size_t kMaxPlans = 8;
+
 // Work that a device was given once, to be given again at less cost.
 class Graph {
  public:
@@ -60,6 +63,14 @@ class Device {
   // Chooses how to compute `spec`.
   //   UNIMPLEMENTED       the device has no code for it; the text says which product
   virtual absl::StatusOr<std::unique_ptr<Product>> MakeProduct(const ProductSpec& spec) = 0;
+  // The first plans to choose from in place of MakeProduct's, at most kMaxPlans. UNIMPLEMENTED: as
+  // of MakeProduct.
+  virtual absl::StatusOr<std::unique_ptr<ProductPlans>> PlansOf(const ProductSpec& spec) = 0;
+  // "NVIDIA H200, cuDNN 9.19.0": devices of equal texts have the same plans, equally quick ones.
+  virtual std::string PlansKey() const = 0;
+  // Gives the device `work`, waits for it, and returns the milliseconds for which the device was at
+  // it. Fails as `work` does, too.
+  virtual absl::StatusOr<double> Time(const std::function<absl::Status()>& work) = 0;
 
   // Copies between memory of the host and of the device, in either direction or within one. Memory
   // of the host stays as it is until the copy is done; if it is not page-locked, the call may wait.

@@ -92,15 +92,15 @@ Draft LayerCompiler::ForParameters(const std::string& what) const {
 }
 
 absl::StatusOr<std::shared_ptr<const Product>> LayerCompiler::TryProduct(const ProductSpec& spec) {
-  absl::StatusOr<std::unique_ptr<Product>> product = parts_.device.MakeProduct(spec);
-  if (product.ok()) return std::shared_ptr<const Product>(*std::move(product));
+  absl::StatusOr<std::shared_ptr<const Product>> product = parts_.products.Make(spec);
+  if (product.ok()) return product;
   if (absl::IsUnimplemented(product.status())) return std::shared_ptr<const Product>();
   return Annotate(product.status());
 }
 
 absl::StatusOr<std::shared_ptr<const Product>> LayerCompiler::MakeProduct(const ProductSpec& spec) {
-  absl::StatusOr<std::unique_ptr<Product>> product = parts_.device.MakeProduct(spec);
-  if (product.ok()) return std::shared_ptr<const Product>(*std::move(product));
+  absl::StatusOr<std::shared_ptr<const Product>> product = parts_.products.Make(spec);
+  if (product.ok()) return product;
   return Annotate(product.status());
 }
 

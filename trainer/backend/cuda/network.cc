@@ -35,12 +35,10 @@ bool RunsIn(const Operation& operation, When most) { return operation.when <= mo
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<DeviceNetwork>> DeviceNetwork::Make(Device& device,
-                                                                   const Compiled& compiled,
-                                                                   const DeviceTensors& tensors,
-                                                                   const BackendOptions& options,
-                                                                   const NetworkOptions& more) {
-  auto parts = std::make_unique<NetworkParts>(device, compiled, tensors, options);
+absl::StatusOr<std::unique_ptr<DeviceNetwork>> DeviceNetwork::Make(
+    Device& device, SharedProducts& products, const Compiled& compiled,
+    const DeviceTensors& tensors, const BackendOptions& options, const NetworkOptions& more) {
+  auto parts = std::make_unique<NetworkParts>(device, products, compiled, tensors, options);
   MILLRACE_RETURN_IF_ERROR(CompileProgram(*parts));
   std::unique_ptr<DeviceNetwork> network(new DeviceNetwork(std::move(parts), more));
   MILLRACE_RETURN_IF_ERROR(network->Allocate());

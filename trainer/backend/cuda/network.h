@@ -25,15 +25,13 @@ namespace millrace::trainer::cuda {
 // it, but those that return numbers, and the sums over ranks of batch norms.
 class DeviceNetwork final : public Network {
  public:
-  // The device, the model and the tensors outlive it.
+  // The device, its products, the model and the tensors outlive it.
   //   RESOURCE_EXHAUSTED  no memory; the text says how much is needed for what
   //   UNIMPLEMENTED       the device has no code for a layer; the text names it
   //   other               the device's
-  static absl::StatusOr<std::unique_ptr<DeviceNetwork>> Make(Device& device,
-                                                             const Compiled& compiled,
-                                                             const DeviceTensors& tensors,
-                                                             const BackendOptions& options,
-                                                             const NetworkOptions& more = {});
+  static absl::StatusOr<std::unique_ptr<DeviceNetwork>> Make(
+      Device& device, SharedProducts& products, const Compiled& compiled,
+      const DeviceTensors& tensors, const BackendOptions& options, const NetworkOptions& more = {});
 
   absl::Status Forward(const StepInput& input) override;
   absl::StatusOr<StepResult> Result() override;

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "trainer/backend/cuda/operations.h"
+#include "trainer/backend/cuda/tuning/tuned_plans.h"
 
 namespace millrace::trainer::cuda {
 
@@ -16,6 +17,8 @@ struct NetworkOptions {
   // them are reported with them. Those of a reducer's buckets make a graph for each bucket. Empty:
   // every gradient ends one.
   std::vector<int> graph_ends = {};
+  // Chooses the plans of products, and outlives the network; null: the device chooses.
+  TunedPlans* tuned = nullptr;
 
   // For tests.
   bool recycles = true;  // false: every value has memory of its own

@@ -83,9 +83,11 @@ void AddResults(NetworkParts& parts) {
 
 }  // namespace
 
-NetworkParts::NetworkParts(Device& device_in, const Compiled& compiled_in,
-                           const DeviceTensors& tensors, const BackendOptions& options_in)
+NetworkParts::NetworkParts(Device& device_in, SharedProducts& products_in,
+                           const Compiled& compiled_in, const DeviceTensors& tensors,
+                           const BackendOptions& options_in)
     : device(device_in),
+      products(products_in),
       compiled(compiled_in),
       options(options_in),
       values(compiled, buffers),

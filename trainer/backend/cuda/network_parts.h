@@ -8,6 +8,7 @@
 #include "trainer/backend/cuda/device.h"
 #include "trainer/backend/cuda/kernels/kernels.h"
 #include "trainer/backend/cuda/program_builder.h"
+#include "trainer/backend/cuda/shared_products.h"
 #include "trainer/backend/cuda/tensors.h"
 #include "trainer/backend/cuda/values.h"
 
@@ -34,10 +35,11 @@ struct ResultParts {
 
 // What all layers of a network share while it is compiled.
 struct NetworkParts {
-  NetworkParts(Device& device_in, const Compiled& compiled_in, const DeviceTensors& tensors,
-               const BackendOptions& options_in);
+  NetworkParts(Device& device_in, SharedProducts& products_in, const Compiled& compiled_in,
+               const DeviceTensors& tensors, const BackendOptions& options_in);
 
   Device& device;
+  SharedProducts& products;
   const Compiled compiled;
   const BackendOptions options;
   Buffers buffers;

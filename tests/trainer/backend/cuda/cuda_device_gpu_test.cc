@@ -8,12 +8,14 @@
 #include <cstdlib>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/cuda_calls.h"
 #include "tests/messages.h"
 #include "tests/trainer/backend/cuda/tested_device.h"
 #include "tests/trainer/backend/nets.h"
+#include "trainer/backend/cuda/tuning/tuned_plans.h"
 
 namespace millrace::trainer::cuda {
 namespace {
@@ -99,6 +101,52 @@ TEST_F(CudaDeviceTest, AGraphDoesItsWorkWhenItIsLaunchedAndNotBefore) {
   ASSERT_TRUE(device_->Launch(**graph).ok());
   ASSERT_TRUE(device_->Launch(**graph).ok());
   EXPECT_EQ(Read(memory.get(), 1)[0], 32);
+}
+
+// A 3x3 convolution of ResNet-50.
+ProductSpec Convolution(ProductPass pass) {
+  ProductSpec spec;
+  spec.pass = pass;
+  spec.rows = 64;
+  spec.height = spec.width = spec.out_height = spec.out_width = 14;
+  spec.channels = spec.filters = 256;
+  spec.window.kernel = {3, 3};
+  spec.window.padding = {1, 1, 1, 1};
+  spec.type = spec.result = DType::kBF16;
+  return spec;
+}
+
+TEST_F(CudaDeviceTest, TimedWorkIsDoneAndMayFail) {
+  const Memory memory = Take(4096);
+  const std::vector<float> ones(1024, 1);
+  ASSERT_TRUE(device_->Copy(memory.get(), ones.data(), 4096).ok());
+  const absl::StatusOr<double> ms = device_->Time([&] { return Double(memory.get(), 1024); });
+  ASSERT_TRUE(ms.ok()) << ms.status();
+  EXPECT_GT(*ms, 0);
+  EXPECT_EQ(Read(memory.get(), 1)[0], 2);
+  EXPECT_TRUE(absl::IsInternal(
+      device_->Time([] { return absl::InternalError("the work fails"); }).status()));
+}
+
+TEST_F(CudaDeviceTest, PlansAreTunedOnceAndTakenByName) {
+  std::vector<std::string> warnings;
+  const auto warn = [&](std::string_view line) { warnings.emplace_back(line); };
+  TunedPlans tuned(*device_, warn);
+  TunedPlans other(*device_, warn);
+  for (const ProductPass pass :
+       {ProductPass::kForward, ProductPass::kDataGradient, ProductPass::kWeightGradient}) {
+    const ProductSpec spec = Convolution(pass);
+    const auto product = tuned.MakeProduct(spec);
+    ASSERT_TRUE(product.ok()) << product.status();
+    EXPECT_EQ(tuned.book().Find(Describe(spec)), (*product)->Describe());
+    other.Fix(tuned.book());
+    const auto again = other.MakeProduct(spec);
+    ASSERT_TRUE(again.ok()) << again.status();
+    EXPECT_EQ((*again)->Describe(), (*product)->Describe());
+  }
+  EXPECT_EQ(tuned.num_tuned(), 3);
+  EXPECT_EQ(other.num_tuned(), 0);
+  EXPECT_THAT(warnings, ::testing::IsEmpty());
 }
 
 TEST_F(CudaDeviceTest, MemoryThatIsNotThereIsResourceExhausted) {

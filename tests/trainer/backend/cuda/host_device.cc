@@ -32,17 +32,19 @@ struct HostGraph final : Graph {
 // A product whose runs the device may fail.
 class WatchedProduct final : public Product {
  public:
-  WatchedProduct(std::unique_ptr<Product> product, std::function<absl::Status()> enter)
-      : product_(std::move(product)), enter_(std::move(enter)) {}
+  WatchedProduct(std::unique_ptr<Product> product, std::string plan,
+                 std::function<absl::Status()> enter)
+      : product_(std::move(product)), plan_(std::move(plan)), enter_(std::move(enter)) {}
   size_t workspace_bytes() const override { return product_->workspace_bytes(); }
   absl::Status Run(void* stream, const ProductTensors& tensors, void* workspace) const override {
     MILLRACE_RETURN_IF_ERROR(enter_());
     return product_->Run(stream, tensors, workspace);
   }
-  std::string Describe() const override { return product_->Describe(); }
+  std::string Describe() const override { return plan_; }
 
  private:
   const std::unique_ptr<Product> product_;
+  const std::string plan_;
   const std::function<absl::Status()> enter_;
 };
 
@@ -127,8 +129,44 @@ absl::Status HostDevice::DoUntil(size_t count) {
 absl::StatusOr<std::unique_ptr<Product>> HostDevice::MakeProduct(const ProductSpec& spec) {
   MILLRACE_RETURN_IF_ERROR(Enter("MakeProduct"));
   if (lacks && lacks(spec)) return absl::UnimplementedError("no code");
+  return MakeByPlan(spec, plans[0]);
+}
+
+absl::StatusOr<std::unique_ptr<Product>> HostDevice::MakeByPlan(const ProductSpec& spec,
+                                                                const std::string& plan) {
+  if (build) MILLRACE_RETURN_IF_ERROR(build(plan));
   MILLRACE_ASSIGN_OR_RETURN(std::unique_ptr<Product> product, MakeHostProduct(spec));
-  return std::make_unique<WatchedProduct>(std::move(product), [this] { return Enter("Product"); });
+  made.push_back(plan);
+  return std::make_unique<WatchedProduct>(std::move(product), plan, [this, plan] {
+    last_plan_ = plan;
+    return Enter("Product");
+  });
+}
+
+class HostDevice::Plans final : public ProductPlans {
+ public:
+  Plans(HostDevice& device, const ProductSpec& spec) : device_(device), spec_(spec) {}
+  const std::vector<std::string>& names() const override { return device_.plans; }
+  absl::StatusOr<std::unique_ptr<Product>> Make(size_t i) override {
+    return device_.MakeByPlan(spec_, device_.plans[i]);
+  }
+
+ private:
+  HostDevice& device_;
+  const ProductSpec spec_;
+};
+
+absl::StatusOr<std::unique_ptr<ProductPlans>> HostDevice::PlansOf(const ProductSpec& spec) {
+  MILLRACE_RETURN_IF_ERROR(Enter("PlansOf"));
+  if (lacks && lacks(spec)) return absl::UnimplementedError("no code");
+  return std::make_unique<Plans>(*this, spec);
+}
+
+absl::StatusOr<double> HostDevice::Time(const std::function<absl::Status()>& work) {
+  MILLRACE_RETURN_IF_ERROR(Enter("Time"));
+  MILLRACE_RETURN_IF_ERROR(work());
+  MILLRACE_RETURN_IF_ERROR(Synchronize());
+  return milliseconds ? milliseconds(last_plan_) : 1;
 }
 
 // A copy from or to memory of the host that is not page-locked reads it, or writes it, at once.

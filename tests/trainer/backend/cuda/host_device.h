@@ -34,6 +34,14 @@ class HostDevice final : public Device {
   Fault fault;
   // True for a product that this device has no code for.
   std::function<bool(const ProductSpec& spec)> lacks;
+  // The plans of every product, which compute alike. MakeProduct takes the first.
+  std::vector<std::string> plans = {"naive"};
+  // Whether a plan can be built; empty: all can.
+  std::function<absl::Status(const std::string& plan)> build;
+  // What Time tells of work whose last product has this plan; empty: always 1.
+  std::function<double(const std::string& plan)> milliseconds;
+  // The plans of the products that were made, in their order.
+  std::vector<std::string> made;
 
   // Every allocation of the device's memory.
   std::vector<std::span<std::byte>> memory() const;
@@ -47,6 +55,9 @@ class HostDevice final : public Device {
   void* stream() const override { return const_cast<HostStream*>(&stream_); }
   const Kernels& kernels() const override { return kernels_; }
   absl::StatusOr<std::unique_ptr<Product>> MakeProduct(const ProductSpec& spec) override;
+  absl::StatusOr<std::unique_ptr<ProductPlans>> PlansOf(const ProductSpec& spec) override;
+  std::string PlansKey() const override { return "host stand-in, no library"; }
+  absl::StatusOr<double> Time(const std::function<absl::Status()>& work) override;
   absl::Status Copy(void* to, const void* from, size_t bytes) override;
   absl::Status Zero(void* memory, size_t bytes) override;
   absl::StatusOr<std::unique_ptr<Mark>> MakeMark() override;
@@ -58,11 +69,14 @@ class HostDevice final : public Device {
   absl::Status Launch(const Graph& graph) override;
 
  private:
+  class Plans;
   using Work = std::vector<std::function<absl::Status()>>;
   enum class Kind { kDevice, kHost };
 
   absl::Status Enter(std::string_view call, const void* to = nullptr, const void* from = nullptr,
                      size_t bytes = 0);
+  absl::StatusOr<std::unique_ptr<Product>> MakeByPlan(const ProductSpec& spec,
+                                                      const std::string& plan);
   absl::StatusOr<Memory> Take(size_t bytes, Kind kind);
   void GiveBack(std::byte* memory);
   // True if [memory, memory + bytes) lies in one allocation of `kind`.
@@ -80,7 +94,8 @@ class HostDevice final : public Device {
   const bool defers_;
   HostStream stream_;
   Work pending_;
-  size_t done_ = 0;  // pieces of pending work that were done
+  size_t done_ = 0;        // pieces of pending work that were done
+  std::string last_plan_;  // of the product that was given last
   Work captured_;
   bool is_capturing_ = false;
   absl::Status failed_;  // of earlier work; stays

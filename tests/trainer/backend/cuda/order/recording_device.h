@@ -2,6 +2,7 @@
 #define MILLRACE_TESTS_TRAINER_BACKEND_CUDA_ORDER_RECORDING_DEVICE_H_
 
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -29,6 +30,13 @@ class RecordingDevice final : public Device {
   void* stream() const override { return stream_; }
   const Kernels& kernels() const override;
   absl::StatusOr<std::unique_ptr<Product>> MakeProduct(const ProductSpec& spec) override;
+  absl::StatusOr<std::unique_ptr<ProductPlans>> PlansOf(const ProductSpec&) override {
+    return absl::UnimplementedError("plans are not recorded");
+  }
+  std::string PlansKey() const override { return Describe(); }
+  absl::StatusOr<double> Time(const std::function<absl::Status()>&) override {
+    return absl::UnimplementedError("times are not recorded");
+  }
   absl::Status Copy(void* to, const void* from, size_t bytes) override;
   absl::Status Zero(void* memory, size_t bytes) override;
   absl::StatusOr<std::unique_ptr<Mark>> MakeMark() override;

@@ -1,0 +1,63 @@
+#ifndef MILLRACE_TRAINER_BACKEND_CUDA_TUNING_TUNED_PLANS_H_
+#define MILLRACE_TRAINER_BACKEND_CUDA_TUNING_TUNED_PLANS_H_
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "absl/status/statusor.h"
+#include "trainer/backend/cuda/device.h"
+#include "trainer/backend/cuda/tuning/plan_book.h"
+
+namespace millrace::trainer::cuda {
+
+// Chooses the plans of a device's products by their time.
+//
+// At first it tunes: a product whose plan is not noted yet gets the quickest of PlansOf, which is
+// noted. Once the plans are fixed, it measures no more: products get the plans that are noted, and
+// all others those of the device's own choice. So ranks that were given the notes of one of them
+// compute alike. Thread-compatible.
+class TunedPlans {
+ public:
+  using Warn = std::function<void(std::string_view line)>;
+
+  // The device outlives it. `warn`, which may be empty, is told of plans that could not be timed,
+  // and of noted ones that are not there.
+  TunedPlans(Device& device, Warn warn);
+
+  // Notes plans of before.
+  void Note(const PlanBook& book) { book_.Add(book); }
+  // Notes plans, and ends the tuning.
+  void Fix(const PlanBook& book);
+  const PlanBook& book() const { return book_; }
+  // Products whose plans were timed.
+  int num_tuned() const { return num_tuned_; }
+
+  // As Device::MakeProduct.
+  absl::StatusOr<std::unique_ptr<Product>> MakeProduct(const ProductSpec& spec);
+
+ private:
+  using MadeProduct = absl::StatusOr<std::unique_ptr<Product>>;
+
+  // REQUIRES, of these: the device is the thread's current one.
+  MadeProduct Choose(const ProductSpec& spec);
+  // The product by the plan of this name; null: it is not there, or cannot be made.
+  std::unique_ptr<Product> MakeNamed(ProductPlans& plans, const std::string& name) const;
+  // The product by the quickest plan; null: none could be timed.
+  MadeProduct MakeQuickest(const ProductSpec& spec, ProductPlans& plans);
+  void Say(std::string_view text) const {
+    if (warn_) warn_(text);
+  }
+
+  Device& device_;
+  const Warn warn_;
+  PlanBook book_;
+  bool is_fixed_ = false;
+  int num_tuned_ = 0;
+};
+
+}  // namespace millrace::trainer::cuda
+
+#endif  // MILLRACE_TRAINER_BACKEND_CUDA_TUNING_TUNED_PLANS_H_
