@@ -140,8 +140,9 @@ absl::Status Opener::OpenDevice() {
   session_->ordinal = options_.devices.empty() ? communicator_.local_rank() : options_.devices[0];
   MILLRACE_ASSIGN_OR_RETURN(session_->device, parts_.device.open(session_->ordinal));
   if (!TunesPlans(session_->job.job)) return absl::OkStatus();
-  session_->tuned = std::make_unique<cuda::TunedPlans>(
-      *session_->device, communicator_.rank() == 0 ? options_.warn : nullptr);
+  session_->tuned =
+      std::make_unique<cuda::TunedPlans>(*session_->device, session_->cores.compute,
+                                         communicator_.rank() == 0 ? options_.warn : nullptr);
   return absl::OkStatus();
 }
 

@@ -34,7 +34,7 @@ class DeviceBackend final : public Backend {
         tensors_(tensors),
         options_(options),
         more_(more),
-        products_(device, more.tuned) {}
+        products_(device, more.tuned, options.threads) {}
 
   absl::StatusOr<Network*> Compile(int64_t rows, NetworkUse use) override;
   std::string Describe() const override {

@@ -4,8 +4,13 @@
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
+#include <memory>
+#include <span>
 #include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "base/cuda_calls.h"
@@ -75,12 +80,14 @@ class CudaDevice final : public Device {
     return body();
   }
   const Kernels& kernels() const override { return CudaKernels(); }
-  absl::StatusOr<std::unique_ptr<Product>> MakeProduct(const ProductSpec& spec) override {
+  MadeProduct MakeProduct(const ProductSpec& spec) override {
     const CurrentDevice current(ordinal_);
     MILLRACE_RETURN_IF_ERROR(current.status());
     return products_->MakeProduct(spec);
   }
-  absl::StatusOr<std::unique_ptr<ProductPlans>> PlansOf(const ProductSpec& spec) override {
+  std::vector<MadeProduct> MakeProducts(std::span<const ProductRequest> requests,
+                                        int threads) override;
+  absl::StatusOr<std::vector<std::string>> PlansOf(const ProductSpec& spec) override {
     const CurrentDevice current(ordinal_);
     MILLRACE_RETURN_IF_ERROR(current.status());
     return products_->PlansOf(spec, kMaxPlans);
@@ -174,6 +181,19 @@ absl::StatusOr<std::unique_ptr<CudaMark>> CudaDevice::MakeMarkWith(unsigned flag
   MILLRACE_RETURN_IF_ERROR(
       Call("cudaEventCreateWithFlags", [&] { return cudaEventCreateWithFlags(&event, flags); }));
   return std::make_unique<CudaMark>(ordinal_, event);
+}
+
+std::vector<MadeProduct> CudaDevice::MakeProducts(std::span<const ProductRequest> requests,
+                                                  int threads) {
+  std::vector<MadeProduct> made;
+  const absl::Status status = OnDevice([&] {
+    made = products_->MakeProducts(
+        requests, threads,
+        [this](const std::function<absl::Status()>& body) { return OnDevice(body); });
+    return absl::OkStatus();
+  });
+  while (made.size() < requests.size()) made.emplace_back(status);
+  return made;
 }
 
 // Work that was given before a failure is done before the caller may free its memory.

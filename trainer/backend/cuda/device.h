@@ -5,7 +5,9 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -60,12 +62,17 @@ class Device {
   // Runs `body` while the device is the thread's current one, as kernels and products need it.
   virtual absl::Status OnDevice(const std::function<absl::Status()>& body) { return body(); }
   virtual const Kernels& kernels() const = 0;
-  // Chooses how to compute `spec`.
+  // Makes a product by a plan of the device's choice.
   //   UNIMPLEMENTED       the device has no code for it; the text says which product
-  virtual absl::StatusOr<std::unique_ptr<Product>> MakeProduct(const ProductSpec& spec) = 0;
-  // The first plans to choose from in place of MakeProduct's, at most kMaxPlans. UNIMPLEMENTED: as
-  // of MakeProduct.
-  virtual absl::StatusOr<std::unique_ptr<ProductPlans>> PlansOf(const ProductSpec& spec) = 0;
+  virtual MadeProduct MakeProduct(const ProductSpec& spec) = 0;
+  // Makes the products of all requests, in up to `threads` threads. As MakeProduct, or
+  //   NOT_FOUND           the device has no such plan for the product
+  //   UNIMPLEMENTED       or: the plan cannot be built
+  virtual std::vector<MadeProduct> MakeProducts(std::span<const ProductRequest> requests,
+                                                int threads) = 0;
+  // The names of the first plans that MakeProduct looks at, at most kMaxPlans, no name twice: those
+  // first that a library's heuristics expect to be quick. UNIMPLEMENTED: as of MakeProduct.
+  virtual absl::StatusOr<std::vector<std::string>> PlansOf(const ProductSpec& spec) = 0;
   // "NVIDIA H200, cuDNN 9.19.0": devices of equal texts have the same plans, equally quick ones.
   virtual std::string PlansKey() const = 0;
   // Gives the device `work`, waits for it, and returns the milliseconds for which the device was at

@@ -38,6 +38,10 @@ bool RunsIn(const Operation& operation, When most) { return operation.when <= mo
 absl::StatusOr<std::unique_ptr<DeviceNetwork>> DeviceNetwork::Make(
     Device& device, SharedProducts& products, const Compiled& compiled,
     const DeviceTensors& tensors, const BackendOptions& options, const NetworkOptions& more) {
+  MILLRACE_RETURN_IF_ERROR(products.Foresee([&] {
+    NetworkParts draft(device, products, compiled, tensors, options);
+    return CompileProgram(draft);
+  }));
   auto parts = std::make_unique<NetworkParts>(device, products, compiled, tensors, options);
   MILLRACE_RETURN_IF_ERROR(CompileProgram(*parts));
   std::unique_ptr<DeviceNetwork> network(new DeviceNetwork(std::move(parts), more));

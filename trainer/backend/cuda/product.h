@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -69,18 +68,13 @@ class Product {
   virtual std::string Describe() const = 0;
 };
 
-// The plans that a device has for a product: deterministic, precise enough and supported, in the
-// order in which a library's heuristics expect them to be quick. Thread-compatible; the device is
-// the thread's current one in calls, and outlives it.
-class ProductPlans {
- public:
-  virtual ~ProductPlans() = default;
-
-  // As of Product::Describe; no name is there twice.
-  virtual const std::vector<std::string>& names() const = 0;
-  // Makes the product by plan `i`. UNIMPLEMENTED: it cannot be built.
-  virtual absl::StatusOr<std::unique_ptr<Product>> Make(size_t i) = 0;
+// A product to be made, and the plan to make it by: code of the device, and its settings.
+struct ProductRequest {
+  ProductSpec spec;
+  std::string plan = {};  // as Product::Describe tells it; empty: the device's choice
 };
+
+using MadeProduct = absl::StatusOr<std::unique_ptr<Product>>;
 
 // "forward convolution, bfloat16 [256, 56, 56, 64] by [64, 3, 3, 64], stride 1, padding 1": for
 // messages, and as a key. Unlike specs that are valid have unlike texts.

@@ -131,8 +131,8 @@ TEST_F(CudaDeviceTest, TimedWorkIsDoneAndMayFail) {
 TEST_F(CudaDeviceTest, PlansAreTunedOnceAndTakenByName) {
   std::vector<std::string> warnings;
   const auto warn = [&](std::string_view line) { warnings.emplace_back(line); };
-  TunedPlans tuned(*device_, warn);
-  TunedPlans other(*device_, warn);
+  TunedPlans tuned(*device_, 4, warn);
+  TunedPlans other(*device_, 4, warn);
   for (const ProductPass pass :
        {ProductPass::kForward, ProductPass::kDataGradient, ProductPass::kWeightGradient}) {
     const ProductSpec spec = Convolution(pass);

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <fstream>
+#include <functional>
 #include <map>
 #include <memory>
 #include <set>
@@ -161,7 +162,8 @@ TEST_P(CudnnPlansTest, AProductIsMadeOfTheChosenPlan) {
   }
 }
 
-// Without a device not all can be built.
+absl::Status OnDevice(const std::function<absl::Status()>& body) { return body(); }
+
 TEST_P(CudnnPlansTest, TheFirstPlansBeginWithTheChosenOne) {
   for (const ProductPass pass :
        {ProductPass::kForward, ProductPass::kDataGradient, ProductPass::kWeightGradient}) {
@@ -170,23 +172,33 @@ TEST_P(CudnnPlansTest, TheFirstPlansBeginWithTheChosenOne) {
     const auto choice = products_->Choose(spec);
     const auto plans = products_->PlansOf(spec, 8);
     ASSERT_TRUE(choice.ok() && plans.ok()) << choice.status() << plans.status();
-    const std::vector<std::string> names = (*plans)->names();
-    EXPECT_GT(names.size(), 1u);
-    EXPECT_LE(names.size(), 8u);
-    EXPECT_EQ(names[0], choice->name);
-    EXPECT_EQ(std::set<std::string>(names.begin(), names.end()).size(), names.size());
-    std::vector<std::unique_ptr<Product>> made;
-    for (size_t i = 0; i < names.size(); ++i) {
-      auto product = (*plans)->Make(i);
-      if (!product.ok()) continue;
-      EXPECT_EQ((*product)->Describe(), names[i]);
-      made.push_back(*std::move(product));
-    }
-    EXPECT_GT(made.size(), 1u);
-    made.erase(made.begin());
-    EXPECT_TRUE((*plans)->Make(0).ok()) << "it can be made anew";
-    for (const auto& product : made) EXPECT_NE(product->Describe(), "");
+    EXPECT_GT(plans->size(), 1u);
+    EXPECT_LE(plans->size(), 8u);
+    EXPECT_EQ((*plans)[0], choice->name);
+    EXPECT_EQ(std::set<std::string>(plans->begin(), plans->end()).size(), plans->size());
   }
+}
+
+TEST_P(CudnnPlansTest, ProductsAreMadeByNameInSeveralThreads) {
+  const ProductSpec spec = Convolution();
+  const auto plans = products_->PlansOf(spec, 8);
+  ASSERT_TRUE(plans.ok()) << plans.status();
+  std::vector<ProductRequest> requests;
+  for (const std::string& plan : *plans) requests.push_back({spec, plan});
+  requests.push_back({spec});
+  requests.push_back({spec, "eng0_k999=1"});
+  for (const int threads : {1, 3, 100}) {
+    const std::vector<MadeProduct> made = products_->MakeProducts(requests, threads, OnDevice);
+    ASSERT_EQ(made.size(), requests.size());
+    for (size_t i = 0; i < plans->size(); ++i) {
+      ASSERT_TRUE(made[i].ok()) << made[i].status();
+      EXPECT_EQ((*made[i])->Describe(), (*plans)[i]);
+    }
+    ASSERT_TRUE(made[plans->size()].ok()) << made[plans->size()].status();
+    EXPECT_EQ((*made[plans->size()])->Describe(), (*plans)[0]);
+    EXPECT_TRUE(absl::IsNotFound(made.back().status())) << made.back().status();
+  }
+  EXPECT_TRUE(products_->MakeProducts({}, 4, OnDevice).empty());
 }
 
 TEST_P(CudnnPlansTest, ProductsOutliveTheirMaker) {

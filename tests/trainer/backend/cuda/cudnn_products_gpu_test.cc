@@ -207,11 +207,13 @@ class CudnnProductsGpuTest : public testing::Test {
   void CheckPlans(const ProductSpec& spec) {
     const auto plans = products_->PlansOf(spec, 8);
     ASSERT_TRUE(plans.ok()) << plans.status();
+    std::vector<ProductRequest> requests;
+    for (const std::string& plan : *plans) requests.push_back({spec, plan});
     const Tensors tensors = RandomTensors(spec);
     const Values expected = Expected(spec, tensors);
     int num_made = 0;
-    for (size_t i = 0; i < (*plans)->names().size(); ++i) {
-      const auto product = (*plans)->Make(i);
+    for (const MadeProduct& product : products_->MakeProducts(
+             requests, 4, [](const std::function<absl::Status()>& body) { return body(); })) {
       if (!product.ok()) continue;
       ++num_made;
       for (const Values& made : Computed(spec, **product, tensors, stream_)) {
@@ -284,6 +286,8 @@ TEST_F(CudnnProductsGpuTest, EveryPlanThatMayBeTunedComputesTheSame) {
     ProductSpec spec = Convolution(DType::kBF16, 8, 16, kWindows[1]);
     spec.pass = pass;
     CheckPlans(spec);
+    spec.has_addend = pass == ProductPass::kDataGradient;
+    if (spec.has_addend) CheckPlans(spec);
   }
 }
 

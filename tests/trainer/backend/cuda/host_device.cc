@@ -126,14 +126,21 @@ absl::Status HostDevice::DoUntil(size_t count) {
   return failed_;
 }
 
-absl::StatusOr<std::unique_ptr<Product>> HostDevice::MakeProduct(const ProductSpec& spec) {
-  MILLRACE_RETURN_IF_ERROR(Enter("MakeProduct"));
-  if (lacks && lacks(spec)) return absl::UnimplementedError("no code");
-  return MakeByPlan(spec, plans[0]);
+MadeProduct HostDevice::MakeProduct(const ProductSpec& spec) { return MakeByPlan(spec, plans[0]); }
+
+std::vector<MadeProduct> HostDevice::MakeProducts(std::span<const ProductRequest> requests,
+                                                  int /*threads*/) {
+  std::vector<MadeProduct> products;
+  for (const auto& [spec, plan] : requests) {
+    products.push_back(MakeByPlan(spec, plan.empty() ? plans[0] : plan));
+  }
+  return products;
 }
 
-absl::StatusOr<std::unique_ptr<Product>> HostDevice::MakeByPlan(const ProductSpec& spec,
-                                                                const std::string& plan) {
+MadeProduct HostDevice::MakeByPlan(const ProductSpec& spec, const std::string& plan) {
+  MILLRACE_RETURN_IF_ERROR(Enter("MakeProduct"));
+  if (lacks && lacks(spec)) return absl::UnimplementedError("no code");
+  if (std::ranges::find(plans, plan) == plans.end()) return absl::NotFoundError("no such plan");
   if (build) MILLRACE_RETURN_IF_ERROR(build(plan));
   MILLRACE_ASSIGN_OR_RETURN(std::unique_ptr<Product> product, MakeHostProduct(spec));
   made.push_back(plan);
@@ -143,23 +150,10 @@ absl::StatusOr<std::unique_ptr<Product>> HostDevice::MakeByPlan(const ProductSpe
   });
 }
 
-class HostDevice::Plans final : public ProductPlans {
- public:
-  Plans(HostDevice& device, const ProductSpec& spec) : device_(device), spec_(spec) {}
-  const std::vector<std::string>& names() const override { return device_.plans; }
-  absl::StatusOr<std::unique_ptr<Product>> Make(size_t i) override {
-    return device_.MakeByPlan(spec_, device_.plans[i]);
-  }
-
- private:
-  HostDevice& device_;
-  const ProductSpec spec_;
-};
-
-absl::StatusOr<std::unique_ptr<ProductPlans>> HostDevice::PlansOf(const ProductSpec& spec) {
+absl::StatusOr<std::vector<std::string>> HostDevice::PlansOf(const ProductSpec& spec) {
   MILLRACE_RETURN_IF_ERROR(Enter("PlansOf"));
   if (lacks && lacks(spec)) return absl::UnimplementedError("no code");
-  return std::make_unique<Plans>(*this, spec);
+  return plans;
 }
 
 absl::StatusOr<double> HostDevice::Time(const std::function<absl::Status()>& work) {

@@ -43,6 +43,9 @@ class HostDevice final : public Device {
   // The plans of the products that were made, in their order.
   std::vector<std::string> made;
 
+  // The plan of the product that was given last.
+  const std::string& last_plan() const { return last_plan_; }
+
   // Every allocation of the device's memory.
   std::vector<std::span<std::byte>> memory() const;
   // Bytes that are allocated now: of the device, and of page-locked memory.
@@ -54,8 +57,10 @@ class HostDevice final : public Device {
   absl::StatusOr<Memory> AllocateHost(size_t bytes) override;
   void* stream() const override { return const_cast<HostStream*>(&stream_); }
   const Kernels& kernels() const override { return kernels_; }
-  absl::StatusOr<std::unique_ptr<Product>> MakeProduct(const ProductSpec& spec) override;
-  absl::StatusOr<std::unique_ptr<ProductPlans>> PlansOf(const ProductSpec& spec) override;
+  MadeProduct MakeProduct(const ProductSpec& spec) override;
+  std::vector<MadeProduct> MakeProducts(std::span<const ProductRequest> requests,
+                                        int threads) override;
+  absl::StatusOr<std::vector<std::string>> PlansOf(const ProductSpec& spec) override;
   std::string PlansKey() const override { return "host stand-in, no library"; }
   absl::StatusOr<double> Time(const std::function<absl::Status()>& work) override;
   absl::Status Copy(void* to, const void* from, size_t bytes) override;
@@ -69,14 +74,12 @@ class HostDevice final : public Device {
   absl::Status Launch(const Graph& graph) override;
 
  private:
-  class Plans;
   using Work = std::vector<std::function<absl::Status()>>;
   enum class Kind { kDevice, kHost };
 
   absl::Status Enter(std::string_view call, const void* to = nullptr, const void* from = nullptr,
                      size_t bytes = 0);
-  absl::StatusOr<std::unique_ptr<Product>> MakeByPlan(const ProductSpec& spec,
-                                                      const std::string& plan);
+  MadeProduct MakeByPlan(const ProductSpec& spec, const std::string& plan);
   absl::StatusOr<Memory> Take(size_t bytes, Kind kind);
   void GiveBack(std::byte* memory);
   // True if [memory, memory + bytes) lies in one allocation of `kind`.
@@ -94,8 +97,8 @@ class HostDevice final : public Device {
   const bool defers_;
   HostStream stream_;
   Work pending_;
-  size_t done_ = 0;        // pieces of pending work that were done
-  std::string last_plan_;  // of the product that was given last
+  size_t done_ = 0;  // pieces of pending work that were done
+  std::string last_plan_;
   Work captured_;
   bool is_capturing_ = false;
   absl::Status failed_;  // of earlier work; stays

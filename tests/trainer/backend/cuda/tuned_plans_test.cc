@@ -55,7 +55,7 @@ class TunedPlansTest : public ::testing::Test {
 
   std::unique_ptr<TunedPlans> MakeTuned() {
     return std::make_unique<TunedPlans>(
-        device_, [this](std::string_view line) { warnings_.emplace_back(line); });
+        device_, 1, [this](std::string_view line) { warnings_.emplace_back(line); });
   }
   std::string PlanOf(TunedPlans& tuned, const ProductSpec& spec = SmallConvolution()) {
     const auto product = tuned.MakeProduct(spec);
@@ -94,21 +94,19 @@ TEST_F(TunedPlansTest, APlanThatCannotBeBuiltIsLeftOut) {
 }
 
 TEST_F(TunedPlansTest, APlanThatCannotRunIsLeftOut) {
-  bool fails = false;
-  device_.fault = [&](std::string_view call, const void*, const void*, size_t) {
-    if (call == "Time") fails = device_.made.back() == "eng1";
-    const bool is_run = call == "Product";
-    return is_run && fails ? absl::InternalError("it cannot run") : absl::OkStatus();
+  device_.fault = [this](std::string_view call, const void*, const void*, size_t) {
+    const bool fails = call == "Product" && device_.last_plan() == "eng1";
+    return fails ? absl::InternalError("it cannot run") : absl::OkStatus();
   };
   EXPECT_EQ(PlanOf(*MakeTuned()), "eng2");
+  EXPECT_THAT(warnings_, IsEmpty());
 }
 
 TEST_F(TunedPlansTest, ADeviceThatBreaksWhileAPlanIsTimedEndsWithItsName) {
-  device_.fault = [&](std::string_view call, const void*, const void*, size_t) {
-    const bool is_broken = !device_.made.empty() && device_.made.back() == "eng1";
-    return is_broken && (call == "Product" || call == "Synchronize")
-               ? absl::InternalError("an illegal address")
-               : absl::OkStatus();
+  device_.fault = [this](std::string_view call, const void*, const void*, size_t) {
+    const bool fails =
+        device_.last_plan() == "eng1" && (call == "Product" || call == "Synchronize");
+    return fails ? absl::InternalError("an illegal address") : absl::OkStatus();
   };
   EXPECT_MESSAGE(MakeTuned()->MakeProduct(SmallConvolution()), absl::StatusCode::kInternal);
 }
@@ -166,7 +164,7 @@ TEST_F(TunedPlansTest, OncePlansAreFixedNothingIsTimed) {
 }
 
 TEST_F(TunedPlansTest, EqualProductsAreMadeOnce) {
-  SharedProducts products(device_, nullptr);
+  SharedProducts products(device_, nullptr, 1);
   const auto first = products.Make(SmallConvolution());
   const auto again = products.Make(SmallConvolution());
   const auto other = products.Make(SmallConvolution(ProductPass::kDataGradient));
@@ -181,6 +179,55 @@ TEST_F(TunedPlansTest, EqualProductsAreMadeOnce) {
         products.Make(SmallConvolution(ProductPass::kWeightGradient)).status()));
   }
   EXPECT_EQ(asked, 1);
+}
+
+TEST_F(TunedPlansTest, ForeseenProductsAreMadeAtOnceAndThenShared) {
+  SharedProducts products(device_, nullptr, 1);
+  const ProductSpec lacking = SmallConvolution(ProductPass::kDataGradient);
+  device_.lacks = [](const ProductSpec& spec) { return spec.pass == ProductPass::kDataGradient; };
+  const absl::Status foreseen = products.Foresee([&]() -> absl::Status {
+    for (int i = 0; i < 2; ++i) {
+      const auto product = products.Make(SmallConvolution());
+      EXPECT_TRUE(product.ok() && products.Make(lacking).ok()) << "stand-ins";
+      EXPECT_FALSE((*product)->Run(device_.stream(), {}, nullptr).ok());
+    }
+    EXPECT_THAT(device_.made, IsEmpty());
+    return absl::OkStatus();
+  });
+  EXPECT_TRUE(foreseen.ok()) << foreseen;
+  EXPECT_THAT(device_.made, ElementsAre("eng0"));
+  const auto product = products.Make(SmallConvolution());
+  ASSERT_TRUE(product.ok()) << product.status();
+  EXPECT_EQ((*product)->Describe(), "eng0");
+  EXPECT_TRUE(absl::IsUnimplemented(products.Make(lacking).status()));
+  EXPECT_THAT(device_.made, ElementsAre("eng0"));
+  EXPECT_TRUE(absl::IsInternal(products.Foresee([] { return absl::InternalError("no model"); })));
+}
+
+// Noted plans are made; others wait for their measurement.
+TEST_F(TunedPlansTest, WhatIsForeseenHasItsNotedPlan) {
+  const ProductSpec other = SmallConvolution(ProductPass::kWeightGradient);
+  const ProductSpec gone = SmallConvolution(ProductPass::kDataGradient);
+  PlanBook book(device_.PlansKey());
+  book.Set(Describe(SmallConvolution()), "eng2");
+  book.Set(Describe(gone), "eng9");
+  const auto tuned = MakeTuned();
+  tuned->Note(book);
+  SharedProducts products(device_, tuned.get(), 1);
+  const auto ask = [&]() -> absl::Status {
+    for (const ProductSpec& spec : {SmallConvolution(), other, gone}) {
+      MILLRACE_RETURN_IF_ERROR(products.Make(spec).status());
+    }
+    return absl::OkStatus();
+  };
+  ASSERT_TRUE(products.Foresee(ask).ok());
+  EXPECT_THAT(device_.made, ElementsAre("eng2"));
+  EXPECT_THAT(num_timed_, IsEmpty());
+  EXPECT_TRUE(ask().ok());
+  EXPECT_EQ((*products.Make(SmallConvolution()))->Describe(), "eng2");
+  EXPECT_EQ((*products.Make(other))->Describe(), "eng1");
+  EXPECT_EQ((*products.Make(gone))->Describe(), "eng1");
+  EXPECT_EQ(tuned->num_tuned(), 2);
 }
 
 // A product that looks at its tensors.

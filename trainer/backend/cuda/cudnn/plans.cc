@@ -1,13 +1,16 @@
 // Products of cuDNN's graphs. They call cuDNN through one handle of the dynamic linker per process,
 // which Make sets, and so leave no undefined symbol of CUDA or cuDNN.
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -15,6 +18,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "base/caught.h"
 #include "base/cudnn_library.h"
 #include "base/status.h"
 #include "trainer/backend/cuda/cudnn/product_graph.h"
@@ -29,17 +33,13 @@ namespace {
 
 class CudnnProduct : public Product {
  public:
-  CudnnProduct(std::shared_ptr<CudnnHandle> handle, std::shared_ptr<ProductGraph> graph,
-               int64_t plan)
-      : handle_(std::move(handle)), graph_(std::move(graph)), plan_(plan) {}
-  ~CudnnProduct() override { graph_->DropPlan(plan_); }
+  CudnnProduct(std::shared_ptr<CudnnHandle> handle, std::unique_ptr<ProductGraph> graph)
+      : handle_(std::move(handle)), graph_(std::move(graph)) {}
 
   absl::Status Prepare() {
-    MILLRACE_RETURN_IF_ERROR(Try(absl::StatusCode::kInternal, [&] {
-      return graph_->get_workspace_size_plan_at_index(plan_, workspace_bytes_);
-    }));
-    return Try(absl::StatusCode::kInternal,
-               [&] { return graph_->get_plan_name_at_index(plan_, name_); });
+    MILLRACE_RETURN_IF_ERROR(Try(absl::StatusCode::kInternal,
+                                 [&] { return graph_->get_workspace_size(workspace_bytes_); }));
+    return Try(absl::StatusCode::kInternal, [&] { return graph_->get_plan_name(name_); });
   }
 
   size_t workspace_bytes() const override { return static_cast<size_t>(workspace_bytes_); }
@@ -53,10 +53,8 @@ class CudnnProduct : public Product {
     MILLRACE_RETURN_IF_ERROR(TryCall("cudnnSetStream", [&] {
       return fe::detail::set_stream(handle_->get(), static_cast<cudaStream_t>(stream));
     }));
-    return Try(absl::StatusCode::kInternal, [&] {
-      return graph_->execute_plan_at_index(handle_->get(), addresses.data(), count, workspace,
-                                           plan_);
-    });
+    return Try(absl::StatusCode::kInternal,
+               [&] { return graph_->execute(handle_->get(), addresses.data(), count, workspace); });
   }
 
  private:
@@ -78,94 +76,9 @@ class CudnnProduct : public Product {
   }
 
   const std::shared_ptr<CudnnHandle> handle_;
-  const std::shared_ptr<ProductGraph> graph_;
-  const int64_t plan_;  // its number in the graph
+  const std::unique_ptr<ProductGraph> graph_;
   int64_t workspace_bytes_ = 0;
   std::string name_;
-};
-
-// `plan` is built.
-absl::StatusOr<std::unique_ptr<Product>> ProductOf(const PlanTarget& target,
-                                                   std::shared_ptr<ProductGraph> graph,
-                                                   int64_t plan) {
-  auto product = std::make_unique<CudnnProduct>(target.handle, std::move(graph), plan);
-  MILLRACE_RETURN_IF_ERROR(product->Prepare());
-  return product;
-}
-
-class CudnnPlans : public ProductPlans {
- public:
-  CudnnPlans(const PlanTarget& target, std::shared_ptr<ProductGraph> graph,
-             const std::vector<ProductGraph::NumberedPlan>& plans)
-      : target_(target), graph_(std::move(graph)) {
-    for (const ProductGraph::NumberedPlan& plan : plans) {
-      numbers_.push_back(plan.number);
-      names_.push_back(plan.name);
-    }
-  }
-
-  const std::vector<std::string>& names() const override { return names_; }
-  absl::StatusOr<std::unique_ptr<Product>> Make(size_t i) override {
-    MILLRACE_RETURN_IF_ERROR(graph_->BuildPlan(numbers_[i]));
-    return ProductOf(target_, graph_, numbers_[i]);
-  }
-
- private:
-  const PlanTarget target_;
-  const std::shared_ptr<ProductGraph> graph_;
-  std::vector<int64_t> numbers_;
-  std::vector<std::string> names_;
-};
-
-class Products : public CudnnProducts {
- public:
-  Products(CudnnLibrary library, PlanTarget target)
-      : library_(std::move(library)), target_(std::move(target)) {}
-
-  absl::StatusOr<PlanChoice> Choose(const ProductSpec& spec) override {
-    MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<ProductGraph> graph, ListPlans(spec));
-    absl::StatusOr<PlanChoice> choice = graph->FirstPlan();
-    if (!choice.ok()) return NoPlan(spec, choice.status());
-    return choice;
-  }
-
-  absl::StatusOr<std::unique_ptr<Product>> MakeProduct(const ProductSpec& spec) override {
-    MILLRACE_ASSIGN_OR_RETURN(std::shared_ptr<ProductGraph> graph, ListPlans(spec));
-    const absl::StatusOr<int64_t> plan = graph->BuildFirstPlan();
-    if (!plan.ok()) return NoPlan(spec, plan.status());
-    return ProductOf(target_, std::move(graph), *plan);
-  }
-
-  absl::StatusOr<std::unique_ptr<ProductPlans>> PlansOf(const ProductSpec& spec,
-                                                        size_t most) override {
-    MILLRACE_ASSIGN_OR_RETURN(std::shared_ptr<ProductGraph> graph, ListPlans(spec));
-    const auto first = graph->FirstPlans(most);
-    if (!first.ok()) return NoPlan(spec, first.status());
-    return std::make_unique<CudnnPlans>(target_, std::move(graph), *first);
-  }
-
-  std::string DeviceProperties() const override { return target_.json; }
-  std::string Describe() const override {
-    return absl::StrCat("cuDNN ", CudnnVersionText(library_.version));
-  }
-
- private:
-  absl::StatusOr<std::unique_ptr<ProductGraph>> ListPlans(const ProductSpec& spec) const {
-    MILLRACE_RETURN_IF_ERROR(CheckProductSpec(spec));
-    auto graph = std::make_unique<ProductGraph>(spec, target_);
-    const absl::Status status = graph->ListPlans(target_);
-    if (!status.ok()) return NoPlan(spec, status);
-    return graph;
-  }
-
-  absl::Status NoPlan(const ProductSpec& spec, const absl::Status& reason) const {
-    return absl::Status(reason.code(),
-                        absl::StrCat(Describe(), " has no plan for: ", cuda::Describe(spec), " (",
-                                     reason.message(), ")"));
-  }
-
-  const CudnnLibrary library_;
-  const PlanTarget target_;
 };
 
 // Makes `library` the one that cudnn-frontend calls.
@@ -227,6 +140,101 @@ absl::StatusOr<PlanTarget> CurrentDevice(const CudnnLibrary& library) {
   target.json = PropertiesOf(target.handle->get());
   target.sm_version = SmVersionOf(target.json);
   return target;
+}
+
+class Products : public CudnnProducts {
+ public:
+  Products(CudnnLibrary library, PlanTarget target)
+      : library_(std::move(library)), target_(std::move(target)) {}
+
+  absl::StatusOr<PlanChoice> Choose(const ProductSpec& spec) override {
+    MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<ProductGraph> graph, ListPlans(target_, spec));
+    absl::StatusOr<PlanChoice> choice = graph->FirstPlan();
+    if (!choice.ok()) return NoPlan(spec, choice.status());
+    return choice;
+  }
+
+  MadeProduct MakeProduct(const ProductSpec& spec) override { return MakeFor(target_, {spec}); }
+  std::vector<MadeProduct> MakeProducts(std::span<const ProductRequest> requests, int threads,
+                                        const OnDevice& on_device) override;
+
+  absl::StatusOr<std::vector<std::string>> PlansOf(const ProductSpec& spec, size_t most) override {
+    MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<ProductGraph> graph, ListPlans(target_, spec));
+    absl::StatusOr<std::vector<std::string>> names = graph->FirstPlans(most);
+    if (!names.ok()) return NoPlan(spec, names.status());
+    return names;
+  }
+
+  std::string DeviceProperties() const override { return target_.json; }
+  std::string Describe() const override {
+    return absl::StrCat("cuDNN ", CudnnVersionText(library_.version));
+  }
+
+ private:
+  absl::StatusOr<std::unique_ptr<ProductGraph>> ListPlans(const PlanTarget& target,
+                                                          const ProductSpec& spec) const {
+    MILLRACE_RETURN_IF_ERROR(CheckProductSpec(spec));
+    auto graph = std::make_unique<ProductGraph>(spec, target);
+    const absl::Status status = graph->ListPlans(target);
+    if (!status.ok()) return NoPlan(spec, status);
+    return graph;
+  }
+
+  MadeProduct MakeFor(const PlanTarget& target, const ProductRequest& request) const {
+    MILLRACE_ASSIGN_OR_RETURN(std::unique_ptr<ProductGraph> graph, ListPlans(target, request.spec));
+    const absl::Status built =
+        request.plan.empty() ? graph->BuildFirstPlan() : graph->BuildPlan(request.plan);
+    if (!built.ok()) return NoPlan(request.spec, built);
+    auto product = std::make_unique<CudnnProduct>(target.handle, std::move(graph));
+    MILLRACE_RETURN_IF_ERROR(product->Prepare());
+    return product;
+  }
+
+  absl::Status NoPlan(const ProductSpec& spec, const absl::Status& reason) const {
+    return absl::Status(reason.code(),
+                        absl::StrCat(Describe(), " has no plan for: ", cuda::Describe(spec), " (",
+                                     reason.message(), ")"));
+  }
+
+  // A handle is for one thread at a time.
+  absl::StatusOr<PlanTarget> AnotherTarget() const {
+    return target_.handle == nullptr ? DescribedDevice(target_.json) : CurrentDevice(library_);
+  }
+
+  const CudnnLibrary library_;
+  const PlanTarget target_;
+  std::vector<PlanTarget> others_;  // of other threads
+};
+
+// Where there is no further handle or thread, fewer threads do the work.
+std::vector<MadeProduct> Products::MakeProducts(std::span<const ProductRequest> requests,
+                                                int threads, const OnDevice& on_device) {
+  std::vector<MadeProduct> made;
+  for (size_t i = 0; i < requests.size(); ++i) made.emplace_back(absl::InternalError("not made"));
+  const size_t num_others = std::min<size_t>(std::max(threads, 1), requests.size() + 1) - 1;
+  while (others_.size() < num_others) {
+    absl::StatusOr<PlanTarget> other = AnotherTarget();
+    if (!other.ok()) break;
+    others_.push_back(*std::move(other));
+  }
+  std::atomic<size_t> next = 0;
+  const auto work = [&](const PlanTarget& target) {
+    for (size_t i = next++; i < requests.size(); i = next++) {
+      made[i] = Caught([&] { return MakeFor(target, requests[i]); });
+    }
+    return absl::OkStatus();
+  };
+  std::vector<std::jthread> workers;
+  Caught([&] {
+    for (size_t k = 0; k < std::min(num_others, others_.size()); ++k) {
+      workers.emplace_back([&, k] {
+        Caught([&] { return on_device([&] { return work(others_[k]); }); }).IgnoreError();
+      });
+    }
+  }).IgnoreError();
+  work(target_).IgnoreError();
+  workers.clear();  // waits for them
+  return made;
 }
 
 }  // namespace

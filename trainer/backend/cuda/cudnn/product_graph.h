@@ -23,10 +23,6 @@ namespace millrace::trainer::cuda {
 // plans for it, the quickest first by their estimate.
 class ProductGraph : public fe::graph::Graph {
  public:
-  struct NumberedPlan {
-    int64_t number = 0;
-    std::string name;
-  };
   // The names of tensors. Their order is that of the addresses in Run.
   enum Uid : int64_t { kX = 1, kW, kY, kBias, kAddend };
 
@@ -67,31 +63,33 @@ class ProductGraph : public fe::graph::Graph {
     return choice;
   }
 
-  // Numbers and names of the first plans that are supported. REQUIRES: ListPlans was OK.
-  absl::StatusOr<std::vector<NumberedPlan>> FirstPlans(size_t most) {
-    std::vector<NumberedPlan> first;
-    for (int64_t i = 0; i < get_execution_plan_count() && first.size() < most; ++i) {
+  // The names of the first plans that are supported. REQUIRES: ListPlans was OK.
+  absl::StatusOr<std::vector<std::string>> FirstPlans(size_t most) {
+    std::vector<std::string> names;
+    for (int64_t i = 0; i < get_execution_plan_count() && names.size() < most; ++i) {
       if (plans.check_support_at_index(i).is_bad()) continue;
-      NumberedPlan plan = {i, {}};
-      MILLRACE_RETURN_IF_ERROR(TryPlan([&] { return get_plan_name_at_index(i, plan.name); }));
-      const bool is_new = std::ranges::find(first, plan.name, &NumberedPlan::name) == first.end();
-      if (is_new) first.push_back(std::move(plan));
+      std::string name;
+      MILLRACE_RETURN_IF_ERROR(TryPlan([&] { return get_plan_name_at_index(i, name); }));
+      const bool is_new = std::ranges::find(names, name) == names.end();
+      if (is_new) names.push_back(std::move(name));
     }
-    return first;
+    return names;
   }
 
-  // Makes a plan ready to run, until it is dropped. REQUIRES: ListPlans was OK.
-  absl::Status BuildPlan(int64_t number) {
-    return TryPlan([&] { return build_plan_at_index(number); });
+  // Makes a plan ready to run: the first that can be, or that of a name.
+  // REQUIRES: ListPlans was OK.
+  //   NOT_FOUND  no supported plan has the name
+  absl::Status BuildFirstPlan() {
+    return TryPlan([&] { return build_plans(fe::BuildPlanPolicy_t::HEURISTICS_CHOICE, false); });
   }
-  void DropPlan(int64_t number) { plans.execution_plans[static_cast<size_t>(number)] = nullptr; }
-
-  // Makes the first plan that can be made ready to run, and returns its number. REQUIRES: ListPlans
-  // was OK.
-  absl::StatusOr<int64_t> BuildFirstPlan() {
-    MILLRACE_RETURN_IF_ERROR(
-        TryPlan([&] { return build_plans(fe::BuildPlanPolicy_t::HEURISTICS_CHOICE, false); }));
-    return plans.candidate;
+  absl::Status BuildPlan(const std::string& name) {
+    for (int64_t i = 0; i < get_execution_plan_count(); ++i) {
+      std::string found;
+      MILLRACE_RETURN_IF_ERROR(TryPlan([&] { return get_plan_name_at_index(i, found); }));
+      if (found != name || plans.check_support_at_index(i).is_bad()) continue;
+      return TryPlan([&] { return build_plan_at_index(i); });
+    }
+    return absl::NotFoundError(absl::StrCat("no plan ", name));
   }
 
   const std::vector<Uid>& uids() const { return uids_; }

@@ -3,8 +3,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "trainer/backend/cuda/product.h"
@@ -52,12 +55,17 @@ class CudnnProducts {
 
   // Makes a product, with the first plan that can also be built. Outcomes as of Choose. Without a
   // device fewer can be built, and none can run.
-  virtual absl::StatusOr<std::unique_ptr<Product>> MakeProduct(const ProductSpec& spec) = 0;
+  virtual MadeProduct MakeProduct(const ProductSpec& spec) = 0;
 
-  // The plans that MakeProduct looks at, at most `most`. Outcomes as of Choose. They, and their
-  // products, may outlive this.
-  virtual absl::StatusOr<std::unique_ptr<ProductPlans>> PlansOf(const ProductSpec& spec,
-                                                                size_t most) = 0;
+  // Makes products in up to `threads` threads, the calling one among them. `on_device` runs its
+  // argument while the device is the thread's current one. Outcomes as of MakeProduct, and
+  //   NOT_FOUND  cuDNN has no such plan for the product, or it may not be chosen
+  using OnDevice = std::function<absl::Status(const std::function<absl::Status()>& body)>;
+  virtual std::vector<MadeProduct> MakeProducts(std::span<const ProductRequest> requests,
+                                                int threads, const OnDevice& on_device) = 0;
+  // The names of the first plans that MakeProduct looks at, at most `most`. Outcomes as of Choose.
+  virtual absl::StatusOr<std::vector<std::string>> PlansOf(const ProductSpec& spec,
+                                                           size_t most) = 0;
 
   // What cuDNN tells of the device (JSON), for CudnnOptions; empty: it does not.
   virtual std::string DeviceProperties() const = 0;

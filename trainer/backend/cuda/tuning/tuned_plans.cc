@@ -10,74 +10,58 @@
 
 namespace millrace::trainer::cuda {
 
-TunedPlans::TunedPlans(Device& device, Warn warn)
-    : device_(device), warn_(std::move(warn)), book_(device.PlansKey()) {}
+TunedPlans::TunedPlans(Device& device, int threads, Warn warn)
+    : device_(device), threads_(threads), warn_(std::move(warn)), book_(device.PlansKey()) {}
 
 void TunedPlans::Fix(const PlanBook& book) {
   Note(book);
   is_fixed_ = true;
 }
 
-absl::StatusOr<std::unique_ptr<Product>> TunedPlans::MakeProduct(const ProductSpec& spec) {
-  std::unique_ptr<Product> product;
-  MILLRACE_RETURN_IF_ERROR(device_.OnDevice([&]() -> absl::Status {
-    MILLRACE_ASSIGN_OR_RETURN(product, Choose(spec));
-    return absl::OkStatus();
-  }));
-  return product;
+std::optional<ProductRequest> TunedPlans::RequestOf(const ProductSpec& spec) const {
+  const std::optional<std::string> noted = book_.Find(Describe(spec));
+  if (!noted && !is_fixed_) return std::nullopt;
+  return ProductRequest{spec, noted.value_or("")};
 }
 
-TunedPlans::MadeProduct TunedPlans::Choose(const ProductSpec& spec) {
+MadeProduct TunedPlans::MakeProduct(const ProductSpec& spec) {
   const std::string key = Describe(spec);
   const std::optional<std::string> noted = book_.Find(key);
-  if (!noted && is_fixed_) return device_.MakeProduct(spec);
-  MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<ProductPlans> plans, device_.PlansOf(spec));
-  std::unique_ptr<Product> product;
   if (noted) {
-    product = MakeNamed(*plans, *noted);
-    if (product == nullptr) {
-      Say(absl::StrCat("cudnn_plans: the plan ", *noted, " is not there any more, of: ", key));
-    }
+    const ProductRequest request = {spec, *noted};
+    MadeProduct product = std::move(device_.MakeProducts({&request, 1}, 1)[0]);
+    if (product.ok()) return product;
+    Say(absl::StrCat("cudnn_plans: the plan ", *noted, " cannot be made any more, of: ", key));
   }
-  if (product == nullptr && !is_fixed_) {
-    MILLRACE_ASSIGN_OR_RETURN(product, MakeQuickest(spec, *plans));
+  if (!is_fixed_) {
+    MILLRACE_ASSIGN_OR_RETURN(std::unique_ptr<Product> product, MakeQuickest(spec));
+    if (product != nullptr) return product;
   }
-  if (product != nullptr) return product;
   return device_.MakeProduct(spec);
-}
-
-std::unique_ptr<Product> TunedPlans::MakeNamed(ProductPlans& plans, const std::string& name) const {
-  for (size_t i = 0; i < plans.names().size(); ++i) {
-    if (plans.names()[i] != name) continue;
-    MadeProduct product = plans.Make(i);
-    return product.ok() ? *std::move(product) : nullptr;
-  }
-  return nullptr;
 }
 
 // A plan that cannot be made or timed is not taken, unless the device is broken since. At equal
 // times the first one is.
-TunedPlans::MadeProduct TunedPlans::MakeQuickest(const ProductSpec& spec, ProductPlans& plans) {
+MadeProduct TunedPlans::MakeQuickest(const ProductSpec& spec) {
   const std::string key = Describe(spec);
+  std::vector<ProductRequest> requests;
+  MILLRACE_ASSIGN_OR_RETURN(const std::vector<std::string> names, device_.PlansOf(spec));
+  for (const std::string& name : names) requests.push_back({spec, name});
+  std::vector<MadeProduct> made = device_.MakeProducts(requests, threads_);
   absl::StatusOr<PlanTimer> timer = PlanTimer::Make(device_, spec);
   absl::Status failed = timer.status();
   std::unique_ptr<Product> quickest;
   double least = 0;
-  for (size_t i = 0; timer.ok() && i < plans.names().size(); ++i) {
-    MadeProduct product = plans.Make(i);
-    if (!product.ok()) {
-      failed = product.status();
-      continue;
-    }
-    const absl::StatusOr<double> ms = timer->Measure(**product);
+  for (size_t i = 0; timer.ok() && i < made.size(); ++i) {
+    const absl::StatusOr<double> ms =
+        made[i].ok() ? timer->Measure(**made[i]) : absl::StatusOr<double>(made[i].status());
     if (!ms.ok()) {
-      failed = Annotate(ms.status(), absl::StrCat("plan ", plans.names()[i]));
+      failed = Annotate(ms.status(), absl::StrCat("plan ", names[i]));
       if (!device_.Synchronize().ok()) return failed;
-      continue;
+    } else if (quickest == nullptr || *ms < least) {
+      quickest = *std::move(made[i]);
+      least = *ms;
     }
-    if (quickest != nullptr && *ms >= least) continue;
-    quickest = *std::move(product);
-    least = *ms;
   }
   if (quickest != nullptr) {
     ++num_tuned_;

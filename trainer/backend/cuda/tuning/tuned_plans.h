@@ -23,9 +23,9 @@ class TunedPlans {
  public:
   using Warn = std::function<void(std::string_view line)>;
 
-  // The device outlives it. `warn`, which may be empty, is told of plans that could not be timed,
-  // and of noted ones that are not there.
-  TunedPlans(Device& device, Warn warn);
+  // The device outlives it. Plans of a product are built in `threads` threads. `warn`, which may be
+  // empty, is told of plans that could not be timed, and of noted ones that are not there.
+  TunedPlans(Device& device, int threads, Warn warn);
 
   // Notes plans of before.
   void Note(const PlanBook& book) { book_.Add(book); }
@@ -36,22 +36,19 @@ class TunedPlans {
   int num_tuned() const { return num_tuned_; }
 
   // As Device::MakeProduct.
-  absl::StatusOr<std::unique_ptr<Product>> MakeProduct(const ProductSpec& spec);
+  MadeProduct MakeProduct(const ProductSpec& spec);
+  // The request by which MakeProduct makes a product; nullopt: it would measure plans.
+  std::optional<ProductRequest> RequestOf(const ProductSpec& spec) const;
 
  private:
-  using MadeProduct = absl::StatusOr<std::unique_ptr<Product>>;
-
-  // REQUIRES, of these: the device is the thread's current one.
-  MadeProduct Choose(const ProductSpec& spec);
-  // The product by the plan of this name; null: it is not there, or cannot be made.
-  std::unique_ptr<Product> MakeNamed(ProductPlans& plans, const std::string& name) const;
-  // The product by the quickest plan; null: none could be timed.
-  MadeProduct MakeQuickest(const ProductSpec& spec, ProductPlans& plans);
+  // The product by the quickest of its plans; null: none could be timed.
+  MadeProduct MakeQuickest(const ProductSpec& spec);
   void Say(std::string_view text) const {
     if (warn_) warn_(text);
   }
 
   Device& device_;
+  const int threads_;
   const Warn warn_;
   PlanBook book_;
   bool is_fixed_ = false;

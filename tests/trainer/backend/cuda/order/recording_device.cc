@@ -73,8 +73,15 @@ absl::StatusOr<Memory> RecordingDevice::AllocateHost(size_t bytes) {
   });
 }
 
-absl::StatusOr<std::unique_ptr<Product>> RecordingDevice::MakeProduct(const ProductSpec& spec) {
+MadeProduct RecordingDevice::MakeProduct(const ProductSpec& spec) {
   return std::make_unique<RecordedProduct>(spec);
+}
+
+std::vector<MadeProduct> RecordingDevice::MakeProducts(std::span<const ProductRequest> requests,
+                                                       int /*threads*/) {
+  std::vector<MadeProduct> made;
+  for (const ProductRequest& request : requests) made.push_back(MakeProduct(request.spec));
+  return made;
 }
 
 absl::Status RecordingDevice::Copy(void* to, const void* from, size_t bytes) {

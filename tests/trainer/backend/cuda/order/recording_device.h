@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -29,8 +30,10 @@ class RecordingDevice final : public Device {
   absl::StatusOr<Memory> AllocateHost(size_t bytes) override;
   void* stream() const override { return stream_; }
   const Kernels& kernels() const override;
-  absl::StatusOr<std::unique_ptr<Product>> MakeProduct(const ProductSpec& spec) override;
-  absl::StatusOr<std::unique_ptr<ProductPlans>> PlansOf(const ProductSpec&) override {
+  MadeProduct MakeProduct(const ProductSpec& spec) override;
+  std::vector<MadeProduct> MakeProducts(std::span<const ProductRequest> requests,
+                                        int threads) override;
+  absl::StatusOr<std::vector<std::string>> PlansOf(const ProductSpec&) override {
     return absl::UnimplementedError("plans are not recorded");
   }
   std::string PlansKey() const override { return Describe(); }
