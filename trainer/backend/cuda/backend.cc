@@ -40,10 +40,7 @@ class DeviceBackend final : public Backend {
   std::string Describe() const override {
     const std::string precision =
         options_.tf32 ? "tf32" : std::string(Name(TypeOf(options_.precision)));
-    const std::string plans =
-        more_.tuned == nullptr
-            ? ""
-            : absl::StrCat(", tuned plans, ", more_.tuned->num_tuned(), " of them timed now");
+    const std::string plans = more_.tuned == nullptr ? "" : ", " + more_.tuned->Describe();
     return absl::StrCat(device_.Describe(), ", ", precision, more_.captures ? ", in graphs" : "",
                         plans);
   }

@@ -21,10 +21,7 @@
 namespace millrace::trainer::cuda {
 namespace {
 
-using ::testing::Contains;
-using ::testing::Each;
 using ::testing::ElementsAre;
-using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
 ProductSpec SmallConvolution(ProductPass pass = ProductPass::kForward) {
@@ -75,6 +72,8 @@ TEST_F(TunedPlansTest, TheQuickestPlanIsTakenAndNoted) {
   EXPECT_EQ(PlanOf(*tuned), "eng1");
   EXPECT_EQ(tuned->book().Find(Describe(SmallConvolution())), "eng1");
   EXPECT_EQ(tuned->num_tuned(), 1);
+  EXPECT_EQ(tuned->Describe(),
+            "tuned plans, 1 of them timed now: 1 ms in all, the first ones 3 ms");
   num_timed_.clear();
   EXPECT_EQ(PlanOf(*tuned), "eng1");
   EXPECT_THAT(num_timed_, IsEmpty()) << "it is noted";

@@ -211,7 +211,9 @@ std::vector<MadeProduct> Products::MakeProducts(std::span<const ProductRequest> 
                                                 int threads, const OnDevice& on_device) {
   std::vector<MadeProduct> made;
   for (size_t i = 0; i < requests.size(); ++i) made.emplace_back(absl::InternalError("not made"));
-  const size_t num_others = std::min<size_t>(std::max(threads, 1), requests.size() + 1) - 1;
+  constexpr int kMostThreads = 16;  // a handle takes some of the device's memory
+  const size_t num_others =
+      std::min<size_t>(std::clamp(threads, 1, kMostThreads), requests.size() + 1) - 1;
   while (others_.size() < num_others) {
     absl::StatusOr<PlanTarget> other = AnotherTarget();
     if (!other.ok()) break;

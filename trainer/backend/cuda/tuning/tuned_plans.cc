@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "base/status.h"
 #include "trainer/backend/cuda/tuning/plan_timer.h"
 
@@ -18,14 +19,21 @@ void TunedPlans::Fix(const PlanBook& book) {
   is_fixed_ = true;
 }
 
+std::string TunedPlans::Describe() const {
+  const std::string text = absl::StrCat("tuned plans, ", num_tuned_, " of them timed now");
+  if (num_tuned_ == 0) return text;
+  return text +
+         absl::StrFormat(": %.3g ms in all, the first ones %.3g ms", quickest_ms_, first_ms_);
+}
+
 std::optional<ProductRequest> TunedPlans::RequestOf(const ProductSpec& spec) const {
-  const std::optional<std::string> noted = book_.Find(Describe(spec));
+  const std::optional<std::string> noted = book_.Find(cuda::Describe(spec));
   if (!noted && !is_fixed_) return std::nullopt;
   return ProductRequest{spec, noted.value_or("")};
 }
 
 MadeProduct TunedPlans::MakeProduct(const ProductSpec& spec) {
-  const std::string key = Describe(spec);
+  const std::string key = cuda::Describe(spec);
   const std::optional<std::string> noted = book_.Find(key);
   if (noted) {
     const ProductRequest request = {spec, *noted};
@@ -43,7 +51,7 @@ MadeProduct TunedPlans::MakeProduct(const ProductSpec& spec) {
 // A plan that cannot be made or timed is not taken, unless the device is broken since. At equal
 // times the first one is.
 MadeProduct TunedPlans::MakeQuickest(const ProductSpec& spec) {
-  const std::string key = Describe(spec);
+  const std::string key = cuda::Describe(spec);
   std::vector<ProductRequest> requests;
   MILLRACE_ASSIGN_OR_RETURN(const std::vector<std::string> names, device_.PlansOf(spec));
   for (const std::string& name : names) requests.push_back({spec, name});
@@ -52,6 +60,7 @@ MadeProduct TunedPlans::MakeQuickest(const ProductSpec& spec) {
   absl::Status failed = timer.status();
   std::unique_ptr<Product> quickest;
   double least = 0;
+  double first = 0;
   for (size_t i = 0; timer.ok() && i < made.size(); ++i) {
     const absl::StatusOr<double> ms =
         made[i].ok() ? timer->Measure(**made[i]) : absl::StatusOr<double>(made[i].status());
@@ -59,12 +68,15 @@ MadeProduct TunedPlans::MakeQuickest(const ProductSpec& spec) {
       failed = Annotate(ms.status(), absl::StrCat("plan ", names[i]));
       if (!device_.Synchronize().ok()) return failed;
     } else if (quickest == nullptr || *ms < least) {
+      if (quickest == nullptr) first = *ms;
       quickest = *std::move(made[i]);
       least = *ms;
     }
   }
   if (quickest != nullptr) {
     ++num_tuned_;
+    quickest_ms_ += least;
+    first_ms_ += first;
     book_.Set(key, quickest->Describe());
   } else {
     Say(absl::StrCat("cudnn_plans: no plan was timed, so the first is taken, of: ", key, " (",

@@ -34,6 +34,8 @@ class TunedPlans {
   const PlanBook& book() const { return book_; }
   // Products whose plans were timed.
   int num_tuned() const { return num_tuned_; }
+  // "tuned plans, 71 of them timed now: 9.8 ms in all, the first ones 11.2 ms": for people.
+  std::string Describe() const;
 
   // As Device::MakeProduct.
   MadeProduct MakeProduct(const ProductSpec& spec);
@@ -53,6 +55,9 @@ class TunedPlans {
   PlanBook book_;
   bool is_fixed_ = false;
   int num_tuned_ = 0;
+  // Of the products whose plans were timed, one run of each.
+  double quickest_ms_ = 0;
+  double first_ms_ = 0;  // by the first plan that could be timed
 };
 
 }  // namespace millrace::trainer::cuda
