@@ -87,6 +87,10 @@ struct ReducerOptions {
   // True if the caller uses a communicator of the rank between a step's first MarkReady and its
   // Finish too. The reducer then has no thread.
   bool caller_communicates = false;
+  // Over NCCL, with a stream of gradients: true if sums are used on that stream alone. A rank that
+  // is alone, and whose outcomes depend on no sum, then does not wait for the device in Finish,
+  // which puts the stream behind the sums.
+  bool uses_sums_on_stream = false;
   bool shared_memory = true;  // true if this rank shares memory with the other ranks of its host
   // Over NCCL a reducer of a team has a communicator and a stream of its own, so all ranks bring a
   // team or none.
@@ -183,7 +187,7 @@ class GradientReducer {
   //   FAILED_PRECONDITION  the gradient was marked before in this step, or SetRows was not called
   //   other                a reduction failed; every later call fails the same way
   virtual absl::Status MarkReady(size_t i) = 0;
-  // Ends the step: waits until all sums are there.
+  // Ends the step: waits until all sums are there (but see uses_sums_on_stream).
   //   FAILED_PRECONDITION  a gradient was not marked (the text names it); the step stays open.
   //                        Peers wait in its bucket: mark it, leave, or destroy the reducer
   //   UNAVAILABLE          a peer has left, or its reducer has failed, or it has died and the

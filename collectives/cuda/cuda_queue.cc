@@ -76,13 +76,10 @@ class CudaQueue final : public DeviceQueue {
   }
 
   absl::Status Follow(void* stream) override {
-    const CurrentDevice current(ordinal_);
-    MILLRACE_RETURN_IF_ERROR(current.status());
-    MILLRACE_ASSIGN_OR_RETURN(const cudaEvent_t event, RecordOn(static_cast<cudaStream_t>(stream)));
-    const absl::Status status =
-        ToStatus(cudaStreamWaitEvent(stream_, event, 0), "cudaStreamWaitEvent");
-    Ignore(cudaEventDestroy(event));  // the driver keeps it until it has passed
-    return status;
+    return Order(static_cast<cudaStream_t>(stream), stream_);
+  }
+  absl::Status Precede(void* stream) override {
+    return Order(stream_, static_cast<cudaStream_t>(stream));
   }
   absl::Status CopyWithin(void* to, const void* from, size_t bytes) override {
     return OnDevice([&] {
@@ -140,6 +137,17 @@ class CudaQueue final : public DeviceQueue {
       return status;
     }
     return event;
+  }
+
+  // `second` continues once the work of `first` so far is done.
+  absl::Status Order(cudaStream_t first, cudaStream_t second) const {
+    const CurrentDevice current(ordinal_);
+    MILLRACE_RETURN_IF_ERROR(current.status());
+    MILLRACE_ASSIGN_OR_RETURN(const cudaEvent_t event, RecordOn(first));
+    const absl::Status status =
+        ToStatus(cudaStreamWaitEvent(second, event, 0), "cudaStreamWaitEvent");
+    Ignore(cudaEventDestroy(event));  // the driver keeps it until it has passed
+    return status;
   }
 
   const int ordinal_;

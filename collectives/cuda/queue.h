@@ -50,6 +50,8 @@ class DeviceQueue {
   // This queue continues once all work that `stream`, another stream of the device, has been given
   // so far is done.
   virtual absl::Status Follow(void* stream) = 0;
+  // The other way round: `stream` continues once all work of this queue so far is done.
+  virtual absl::Status Precede(void* stream) = 0;
   virtual absl::Status CopyWithin(void* to, const void* from, size_t bytes) = 0;
   virtual absl::Status Zero(void* memory, size_t bytes) = 0;
   virtual absl::Status Set(int64_t* to, int64_t value) = 0;

@@ -42,6 +42,9 @@ class DeviceMemory {
   DeviceQueue& queue() const { return queue_; }
   // Has the queue wait for the work on the stream of the gradients, where that is another stream.
   absl::Status FollowGradients();
+  // The other way round. REQUIRES: gradients_have_stream().
+  absl::Status PrecedeGradients() { return queue_.Precede(followed_); }
+  bool gradients_have_stream() const { return followed_ != nullptr; }
 
   std::byte* buckets() const {
     return buckets_;

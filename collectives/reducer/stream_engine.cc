@@ -97,6 +97,7 @@ absl::Status StreamEngine::Begin(size_t bucket) {
 }
 
 void StreamEngine::Await(size_t bucket, DeviceSums::Calls& calls) {
+  num_calls_ += calls.size();
   for (auto& call : calls) calls_.push_back({bucket, std::move(call)});
 }
 
@@ -146,9 +147,9 @@ absl::Status StreamEngine::CheckPeers() {
   return HearPeers();
 }
 
-absl::Status StreamEngine::AwaitCalls(bool sums) {
+absl::Status StreamEngine::AwaitCalls(bool sums, size_t most) {
   const PunctualSleeps punctual;
-  while (!calls_.empty()) {
+  while (calls_.size() > most) {
     if (calls_.front().pending->Poll()) {
       MILLRACE_RETURN_IF_ERROR(EndFirst());
       continue;
@@ -182,18 +183,33 @@ absl::Status StreamEngine::AwaitStream() {
 absl::Status StreamEngine::Drain() {
   full_ = plan_.buckets.size();
   MILLRACE_RETURN_IF_ERROR(BeginFull(/*counts=*/false));
-  MILLRACE_RETURN_IF_ERROR(AwaitCalls(/*sums=*/true));
-  MILLRACE_RETURN_IF_ERROR(EndSums());
+  MILLRACE_RETURN_IF_ERROR(goes_on() ? GoOn() : EndSums());
   if (!plan_.buckets.empty()) Enter(plan_.buckets.size() - 1, Phase::kBackward);
   base_ += static_cast<uint32_t>(plan_.buckets.size());
   full_ = 0;
   begun_ = 0;
+  num_calls_ = 0;
   step_ += step_stride_;
+  return absl::OkStatus();
+}
+
+bool StreamEngine::goes_on() const {
+  return options_.uses_sums_on_stream && device_.size() == 1 && memory_.gradients_have_stream() &&
+         !options_.shard && !wants_squares();
+}
+
+// So the host is a step ahead of the device at most.
+absl::Status StreamEngine::GoOn() {
+  MILLRACE_RETURN_IF_ERROR(AwaitCalls(/*sums=*/true, num_calls_));
+  MILLRACE_RETURN_IF_ERROR(memory_.PrecedeGradients());
+  for (size_t bucket = 0; bucket < plan_.buckets.size(); ++bucket) times_.End(bucket);
+  totals_ = {.rows = rows_, .squares = 0};
   return absl::OkStatus();
 }
 
 // Where there are totals, the wait for them is the wait for the stream.
 absl::Status StreamEngine::EndSums() {
+  MILLRACE_RETURN_IF_ERROR(AwaitCalls(/*sums=*/true));
   if (plan_.buckets.empty() || (!wants_squares() && !options_.average_by_rows)) {
     return AwaitStream();
   }

@@ -53,15 +53,20 @@ class StreamEngine final : public ReductionEngine {
   absl::Status Begin(size_t bucket);
   void Await(size_t bucket, DeviceSums::Calls& calls);
   absl::Status EndFirst();
-  // Waits for the calls that were begun. `sums`: true if it says for which bucket.
-  absl::Status AwaitCalls(bool sums);
+  // Waits for the calls that were begun, but the last `most`. `sums`: true if it says for which
+  // bucket.
+  absl::Status AwaitCalls(bool sums, size_t most = 0);
   // Waits for all that was begun.
   absl::Status EndCalls();
   // Waits for the work on the stream behind the calls of NCCL, which needs no peer.
   absl::Status AwaitStream();
   absl::Status CheckPeers();
-  // Waits for the sums behind the calls, and reads the step's totals.
+  // True if no step waits for its own sums.
+  bool goes_on() const;
+  // Waits for the step's sums, and reads its totals.
   absl::Status EndSums();
+  // Puts the gradients' stream behind the sums. Waits for those of the step before.
+  absl::Status GoOn();
   // Asks every 50 ms whether a peer has left.
   absl::Status HearPeers();
   // `failure`, or the lost rank if a peer has named it.
@@ -76,6 +81,7 @@ class StreamEngine final : public ReductionEngine {
   int64_t rows_ = 0;   // the rows of this rank
   size_t full_ = 0;
   size_t begun_ = 0;
+  size_t num_calls_ = 0;  // that it has begun
   std::chrono::steady_clock::time_point heard_;
   std::deque<Call> calls_;  // calls that have not ended, in the order of the stream
 

@@ -73,6 +73,11 @@ class HostQueue : public DeviceQueue {
     auto* const followed = static_cast<HostStream*>(stream);
     return Enqueue([followed, issued = followed->issued()] { followed->WaitFor(issued); });
   }
+  absl::Status Precede(void* stream) override {
+    static_cast<HostStream*>(stream)->Enqueue(
+        [mine = stream_.get(), issued = stream_->issued()] { mine->WaitFor(issued); });
+    return absl::OkStatus();
+  }
   absl::Status CopyWithin(void* to, const void* from, size_t bytes) override {
     return Enqueue([=] {
       std::copy_n(static_cast<const std::byte*>(from), bytes, static_cast<std::byte*>(to));

@@ -438,6 +438,36 @@ TEST(StreamReducer, SumsBeginBehindTheStreamThatWritesGradients) {
   }
 }
 
+// The device is held, so that nothing that waits for it returns.
+TEST(StreamReducer, ARankAloneDoesNotAwaitSumsThatItsStreamUses) {
+  FakeNcclControl& control = ControlOf(FAKE_NCCL);
+  const absl::Status status = RunWithStream(
+      1, /*of_gradients=*/true, [&](NcclCommunicator& comm, HostStream& stream) -> absl::Status {
+        ReducerOptions options = SmallBuckets();
+        options.average_by_rows = true;
+        options.uses_sums_on_stream = true;
+        MILLRACE_ASSIGN_OR_RETURN(const auto reducer,
+                                  GradientReducer::Make(comm, SomeGradients(), options));
+        float* const gradient = reducer->gradient(0).as<float>().data();
+        std::vector<float> sums;
+        for (int step = 1; step <= 3; ++step) {
+          stream.Enqueue([=] { *gradient = static_cast<float>(8 * step); });
+          reducer->SetRows(4);
+          control.Hold();
+          MILLRACE_RETURN_IF_ERROR(MarkAll(*reducer, SomeGradients().size()));
+          MILLRACE_RETURN_IF_ERROR(reducer->Finish());
+          EXPECT_EQ(reducer->outcome().rows, 4);
+          stream.Enqueue([&sums, gradient] { sums.push_back(*gradient); });
+          control.Release();
+          stream.Wait();
+        }
+        EXPECT_THAT(sums, testing::ElementsAre(2, 4, 6));
+        return absl::OkStatus();
+      });
+  control.Release();
+  EXPECT_TRUE(status.ok()) << status;
+}
+
 // Also marked in unlike orders, where the first calls of each would wait for the others'.
 TEST(StreamReducer, ATeamIsFinishedInUnlikeOrders) {
   FakeNcclControl& control = ControlOf(FAKE_NCCL);

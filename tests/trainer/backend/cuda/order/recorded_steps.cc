@@ -222,8 +222,8 @@ absl::StatusOr<RecordedRank> RecordRank(const Model& model, const StepOptions& o
 
 absl::StatusOr<std::vector<RecordedRank>> RecordSteps(const Model& model,
                                                       const StepOptions& options) {
-  std::vector<RecordedRank> ranks(2);
-  const absl::Status status = collectives::RunRanks(2, [&](Communicator& bootstrap) {
+  std::vector<RecordedRank> ranks(static_cast<size_t>(options.ranks));
+  const absl::Status status = collectives::RunRanks(options.ranks, [&](Communicator& bootstrap) {
     absl::StatusOr<RecordedRank> recorded = RecordRank(model, options, bootstrap);
     if (recorded.ok()) ranks[static_cast<size_t>(bootstrap.rank())] = *std::move(recorded);
     return recorded.status();

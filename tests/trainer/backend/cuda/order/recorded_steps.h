@@ -18,6 +18,7 @@
 namespace millrace::trainer::cuda::order {
 
 struct StepOptions {
+  int ranks = 2;
   int64_t rows = 64;
   int steps = 5;  // more than the feed has slabs
   Precision precision = Precision::kBFloat16;
@@ -32,7 +33,7 @@ struct RecordedRank {
   std::vector<std::string> undeclared;  // as Recording's
 };
 
-// Two ranks. What a step makes is forgotten as the next one begins: it has to make it again.
+// What a step makes is forgotten as the next one begins: it has to make it again.
 absl::StatusOr<std::vector<RecordedRank>> RecordSteps(const Model& model,
                                                       const StepOptions& options);
 

@@ -92,6 +92,11 @@ absl::Status RecordingQueue::Follow(void* stream) {
   return absl::OkStatus();
 }
 
+absl::Status RecordingQueue::Precede(void* stream) {
+  recording_.Order(stream_->number, Recording::ToStream(stream)->number);
+  return absl::OkStatus();
+}
+
 absl::Status RecordingQueue::CopyWithin(void* to, const void* from, size_t bytes) {
   Uses uses;
   if (recording_.IsDeviceMemory(from)) uses.reads.push_back({from, bytes});

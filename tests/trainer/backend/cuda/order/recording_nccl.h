@@ -32,6 +32,7 @@ class RecordingQueue final : public collectives::DeviceQueue {
   absl::StatusOr<void*> Allocate(size_t bytes) override;
   void Free(void* memory) override;
   absl::Status Follow(void* stream) override;
+  absl::Status Precede(void* stream) override;
   absl::Status CopyWithin(void* to, const void* from, size_t bytes) override;
   absl::Status Zero(void* memory, size_t bytes) override;
   absl::Status Set(int64_t* to, int64_t value) override;

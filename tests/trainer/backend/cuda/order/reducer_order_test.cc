@@ -40,6 +40,7 @@ enum class Mistake { kNone, kMarksEarly, kUpdatesEarly, kNamesNoStream };
 struct StepProgram {
   ReducerOptions options;
   Mistake mistake = Mistake::kNone;
+  int ranks = 2;
 
   // One rank's steps.
   absl::Status Run(Communicator& bootstrap, Log& log) const;
@@ -93,10 +94,10 @@ absl::Status StepProgram::Run(Communicator& bootstrap, Log& log) const {
   return absl::OkStatus();
 }
 
-// The logs of two ranks.
+// The logs of its ranks.
 std::vector<Log> RunProgram(const StepProgram& program) {
-  std::vector<Log> logs(2);
-  const absl::Status status = collectives::RunRanks(2, [&](Communicator& bootstrap) {
+  std::vector<Log> logs(static_cast<size_t>(program.ranks));
+  const absl::Status status = collectives::RunRanks(program.ranks, [&](Communicator& bootstrap) {
     return program.Run(bootstrap, logs[static_cast<size_t>(bootstrap.rank())]);
   });
   EXPECT_TRUE(status.ok()) << status;
@@ -182,6 +183,19 @@ TEST(ReducerOrderTest, TheHostReadsAStepsTotalsOnce) {
       std::ranges::count_if(
           work, [](const std::string& item) { return item.starts_with("copy of the reducer"); }),
       kSteps);
+}
+
+TEST(ReducerOrderTest, SumsOfARankAloneThatTheHostDoesNotAwaitRaceWithNothing) {
+  for (const int micro_batches : {1, 2}) {
+    ReducerOptions options = SmallBuckets();
+    options.average_by_rows = true;
+    options.uses_sums_on_stream = true;
+    options.micro_batches = micro_batches;
+    const Log log = RunProgram({.options = options, .ranks = 1})[0];
+    EXPECT_THAT(CheckOrder(log), IsEmpty());
+    EXPECT_THAT(WorkOfNccl(log), Contains(testing::StartsWith("AllReduce")));
+    EXPECT_THAT(WorkOfNccl(log), Not(Contains(testing::StartsWith("copy"))));
+  }
 }
 
 TEST(ReducerOrderTest, SumsOfMicroBatchesRaceWithNothing) {

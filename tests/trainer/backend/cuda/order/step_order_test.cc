@@ -29,7 +29,8 @@ Model NetworkOf(const std::string& name) {
 std::vector<RecordedRank> Record(const Model& model, const StepOptions& options) {
   auto ranks = RecordSteps(model, options);
   EXPECT_TRUE(ranks.ok()) << ranks.status();
-  return ranks.ok() ? *std::move(ranks) : std::vector<RecordedRank>(2);
+  return ranks.ok() ? *std::move(ranks)
+                    : std::vector<RecordedRank>(static_cast<size_t>(options.ranks));
 }
 
 void ExpectEachClean(const std::vector<RecordedRank>& ranks) {
@@ -110,6 +111,21 @@ TEST(StepOrderTest, GraphsAreTheWorkThatWasCaptured) {
       ExpectClean(captured);
       EXPECT_THAT(CompareWork(captured[0].log, plain[0].log), IsEmpty());
     }
+  }
+}
+
+// Its host does not wait for a step's sums.
+TEST(StepOrderTest, StepsOfARankAloneRaceWithNothing) {
+  const Model model = NetworkOf("resnet50");
+  for (const char* const job : {"optimizer { sgd { momentum: 0.9 } }", "optimizer { lars {} }",
+                                "reduction { exact: true } optimizer { adam {} }"}) {
+    SCOPED_TRACE(job);
+    StepOptions options = ResNetOptions();
+    options.ranks = 1;
+    options.job = job;
+    ExpectEachClean(Record(model, options));
+    options.network.captures = true;
+    ExpectEachClean(Record(model, options));
   }
 }
 
