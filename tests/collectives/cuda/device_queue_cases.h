@@ -369,7 +369,7 @@ TEST_P(DeviceQueueCases, AStreamThatFollowsFindsTheOthersWorkDone) {
     ExpectOk((*other)->Sum(
         {.first = total.as<float>(), .blocks = ones.data(), .out = total.data(), .count = kCount}));
   }
-  ExpectOk(queue_->Follow((*other)->stream()));
+  ExpectOk((*other)->Precede(queue_->stream()));
   ExpectOk(queue_->CopyWithin(copy.data(), total.data(), kCount * sizeof(float)));
   ExpectOk((*other)->Follow(queue_->stream()));
   ExpectOk((*other)->Zero(total.data(), kCount * sizeof(float)));
