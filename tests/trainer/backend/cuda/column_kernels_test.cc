@@ -48,9 +48,9 @@ TEST(IndicesTest, DivisionsOfBothKindsAreExact) {
 // The pixels and channels of all threads of some blocks of a pass: each pixel is one thread's.
 template <int kSize>
 void CheckCover(int64_t pixels, int64_t channels) {
-  const ColumnShape shape = ColumnsOf<kSize>(pixels, channels);
+  const ColumnShape shape = ColumnsOf<kSize>(pixels, channels, kMaxSumBlocks);
   const std::string text = absl::StrCat(pixels, " x ", channels, " by ", kSize);
-  ASSERT_LE(shape.strips * shape.tiles, std::max(kMaxColumnBlocks, shape.tiles)) << text;
+  ASSERT_LE(shape.strips * shape.tiles, std::max(kMaxSumBlocks, shape.tiles)) << text;
   ASSERT_GE(shape.strips * shape.strip_pixels, pixels) << text;
   ASSERT_LT((shape.strips - 1) * shape.strip_pixels, std::max<int64_t>(pixels, 1)) << text;
   ASSERT_LE(static_cast<size_t>(shape.strips * (kMaxRecords * channels + 1)) * sizeof(float),

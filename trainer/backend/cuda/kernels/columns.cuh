@@ -18,9 +18,15 @@
 
 namespace millrace::trainer::cuda::MILLRACE_KERNEL_BUILD {
 
-constexpr int64_t kMaxColumnBlocks = 1024;  // more than run at a time where there is one tile
-constexpr int kColumnBlocks = 3;            // of a multiprocessor; four have too few registers
-constexpr int64_t kThreadPixels = 8;        // the least that are worth a thread
+// Blocks are whole waves of those that an H100 or H200 runs at a time: Body::kBlocks on each of its
+// multiprocessors. Sums have fewer, for the second kernel reads what each leaves.
+constexpr int64_t kMultiprocessors = 132;
+constexpr int64_t kWavesOfSums = 2;
+constexpr int64_t kWavesOfPass = 4;
+constexpr int64_t kMaxBlocksAtATime = 4 * kMultiprocessors;
+constexpr int64_t kMaxSumBlocks = kWavesOfSums * kMaxBlocksAtATime;
+constexpr int kColumnBlocks = 3;      // of a multiprocessor; four have too few registers
+constexpr int64_t kThreadPixels = 8;  // the least that are worth a thread
 
 // Threads of a block side by side, each with kSize channels, and one below the other.
 template <int kSize>
@@ -43,12 +49,12 @@ struct ColumnShape {
 constexpr int64_t RoundUp(int64_t value, int64_t by) { return (value + by - 1) / by; }
 
 template <int kSize>
-ColumnShape ColumnsOf(int64_t pixels, int64_t channels) {
+ColumnShape ColumnsOf(int64_t pixels, int64_t channels, int64_t max_blocks) {
   ColumnShape shape;
   shape.pixels = pixels;
   shape.channels = channels;
   shape.tiles = RoundUp(channels, kTileChannels<kSize>);
-  const int64_t most = std::max<int64_t>(1, kMaxColumnBlocks / shape.tiles);
+  const int64_t most = std::max<int64_t>(1, max_blocks / shape.tiles);
   const int64_t wanted = RoundUp(pixels, kRows<kSize> * kThreadPixels);
   const int64_t strips = std::clamp<int64_t>(wanted, 1, most);
   shape.strip_pixels = std::max<int64_t>(1, RoundUp(pixels, strips));
@@ -61,8 +67,8 @@ ColumnShape ColumnsOf(int64_t pixels, int64_t channels) {
 constexpr int64_t kMaxRecords = 3;
 constexpr size_t ColumnScratchBytes(int64_t channels) {
   const int64_t widest = std::max(kTileChannels<1>, kTileChannels<8>);
-  const int64_t columns = std::max(kMaxColumnBlocks * widest, RoundUp(channels, widest) * widest);
-  return static_cast<size_t>(kMaxRecords * columns + kMaxColumnBlocks) * sizeof(float);
+  const int64_t columns = std::max(kMaxSumBlocks * widest, RoundUp(channels, widest) * widest);
+  return static_cast<size_t>(kMaxRecords * columns + kMaxSumBlocks) * sizeof(float);
 }
 
 // The place of this thread.
@@ -226,11 +232,13 @@ __global__ void FinishColumns(typename Body::Args args, ColumnShape shape, Parti
     AddStrips(Body(args, shape, partials, channel), shape, partials, channel, slice, sums);
   }
   for (int k = 0; k < kNumbers; ++k) parts[slice][k][lane] = sums[k];
-  __syncthreads();
-  if (slice > 0 || channel >= shape.channels) return;
-  for (int k = 0; k < kNumbers; ++k) {
-    for (int other = 1; other < kFinishSlices; ++other) sums[k] += parts[other][k][lane];
+  for (int half = kFinishSlices / 2; half > 0; half /= 2) {
+    __syncthreads();
+    if (slice >= half) continue;
+    for (int k = 0; k < kNumbers; ++k) parts[slice][k][lane] += parts[slice + half][k][lane];
   }
+  if (slice > 0 || channel >= shape.channels) return;
+  for (int k = 0; k < kNumbers; ++k) sums[k] = parts[0][k][lane];
   Body(args, shape, partials, channel).End(channel, sums[Body::kSums], sums);
 }
 
@@ -245,7 +253,9 @@ inline Grid FinishGrid(const char* name, int64_t channels) {
 template <typename Sums, typename Finish>
 absl::Status LaunchSums(void* stream, const char* name, int64_t pixels, int64_t channels,
                         const typename Sums::Args& args, void* scratch) {
-  const ColumnShape shape = ColumnsOf<Sums::kSize>(pixels, channels);
+  static_assert(Sums::kBlocks * kMultiprocessors <= kMaxBlocksAtATime);
+  const ColumnShape shape =
+      ColumnsOf<Sums::kSize>(pixels, channels, kWavesOfSums * Sums::kBlocks * kMultiprocessors);
   const Partials partials = Partials::In<Sums>(scratch, shape);
   const Grid grid = {
       .name = name, .blocks = shape.blocks(), .threads = kThreads, .has_barriers = true};
@@ -258,7 +268,8 @@ template <typename Body>
 absl::Status LaunchPass(void* stream, const char* name, int64_t pixels, int64_t channels,
                         const typename Body::Args& args) {
   if (pixels == 0) return absl::OkStatus();
-  const ColumnShape shape = ColumnsOf<Body::kSize>(pixels, channels);
+  const ColumnShape shape =
+      ColumnsOf<Body::kSize>(pixels, channels, kWavesOfPass * Body::kBlocks * kMultiprocessors);
   return Launch(stream, {.name = name, .blocks = shape.blocks(), .threads = kThreads},
                 PassColumns<Body>, args, shape);
 }

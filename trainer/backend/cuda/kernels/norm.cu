@@ -209,7 +209,7 @@ struct StoredGradient {
   static constexpr int kSize = kPack;
   static constexpr bool kMayKeep = true;
   static constexpr int kAhead = kMask == Mask::kResult ? 1 : 2;
-  static constexpr int kBlocksOfSums = kMask == Mask::kInput ? 2 : 3;
+  static constexpr int kBlocksOfSums = kMask == Mask::kResult ? 4 : kMask == Mask::kNone ? 3 : 2;
   static constexpr int kBlocksOfPass = 3;
   struct Loaded {
     Pack<T, kSize> x;
