@@ -40,15 +40,15 @@ absl::StatusOr<std::shared_ptr<const Product>> SharedProducts::Keep(const std::s
 
 absl::Status SharedProducts::Foresee(const std::function<absl::Status()>& ask) {
   is_foreseeing_ = true;
-  const absl::Status asked = ask();
+  absl::Status status = ask();
   is_foreseeing_ = false;
-  if (asked.ok()) MakeForeseen();
+  if (status.ok()) status = MakeForeseen();
   foreseen_.clear();
-  return asked;
+  return status;
 }
 
-// A named plan that cannot be made is left to Make, and so is every error but that there is none.
-void SharedProducts::MakeForeseen() {
+// A named plan that cannot be made is left to Make, which chooses another.
+absl::Status SharedProducts::MakeForeseen() {
   std::vector<std::string> keys;
   std::vector<ProductRequest> requests;
   for (const auto& [key, spec] : foreseen_) {
@@ -60,9 +60,11 @@ void SharedProducts::MakeForeseen() {
   }
   std::vector<MadeProduct> made = device_.MakeProducts(requests, threads_);
   for (size_t i = 0; i < made.size(); ++i) {
-    const bool is_known = made[i].ok() || requests[i].plan.empty();
-    if (is_known) Keep(keys[i], std::move(made[i])).IgnoreError();
+    if (!made[i].ok() && !requests[i].plan.empty()) continue;
+    const absl::Status status = Keep(keys[i], std::move(made[i])).status();
+    if (!status.ok() && !absl::IsUnimplemented(status)) return status;
   }
+  return absl::OkStatus();
 }
 
 }  // namespace millrace::trainer::cuda

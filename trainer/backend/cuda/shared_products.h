@@ -23,7 +23,8 @@ class SharedProducts {
       : device_(device), tuned_(tuned), threads_(threads) {}
 
   // Makes all products that `ask` asks Make for, in several threads, but those whose plans have to
-  // be measured. `ask` gets stand-ins, as if there were all products. Returns its error.
+  // be measured. `ask` gets stand-ins, as if there were all products. Returns its error, or that of
+  // a product, but not that there is none.
   absl::Status Foresee(const std::function<absl::Status()>& ask);
 
   // As Device::MakeProduct. That there is none is known the next time, too.
@@ -35,7 +36,7 @@ class SharedProducts {
   }
   // Keeps a product, or that there is none. Returns whether there is.
   absl::StatusOr<std::shared_ptr<const Product>> Keep(const std::string& key, MadeProduct product);
-  void MakeForeseen();
+  absl::Status MakeForeseen();
 
   Device& device_;
   TunedPlans* const tuned_;
