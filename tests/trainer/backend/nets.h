@@ -45,6 +45,20 @@ inline constexpr char kTransposed[] = R"(
     layer { name: "s" input: ["up2", "r"] add {} }
     layer { name: "classes" fully_connected { outputs: 3 } } layer { softmax_cross_entropy {} })";
 
+// Two convolutions and another layer read the image; in 16 bits devices fold it for the former.
+inline constexpr char kTwoStems[] = R"(
+    layer { name: "in" input_layer { shape: [12, 8, 3] } }
+    layer { name: "stem" input: "in" convolution { filters: 8 kernel: 7 stride: 2 padding: 3
+      bias: false } }
+    layer { name: "n1" batch_norm {} } layer { name: "r1" relu {} }
+    layer { name: "other" input: "in" convolution { filters: 5 kernel: [4, 2] stride: 2
+      padding: [1, 0] } }
+    layer { name: "r2" relu {} }
+    layer { name: "mean" input: "in" pool { kind: AVERAGE kernel: 2 } }
+    layer { name: "all" input: ["r1", "r2", "mean"] concat {} }
+    layer { name: "classes" fully_connected { outputs: 4 } }
+    layer { softmax_cross_entropy {} })";
+
 // Networks that are joined to others at their inputs.
 inline constexpr char kPlain[] = R"(layer { input_layer { shape: [6, 6, 2] } }
     layer { convolution { filters: 4 kernel: 5 stride: 2 same: true } }

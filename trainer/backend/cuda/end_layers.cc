@@ -57,44 +57,80 @@ void AddInputCopy(NetworkParts& parts, size_t i, const Part& to, bool is_value) 
   parts.program.Add(std::move(draft));
 }
 
-// Converts input `i` from the copy, or from where it is on the device.
+// A kernel that reads the field of an input: the copy, or where it is on the device.
+struct InputKernel {
+  size_t input = 0;
+  Part copy;
+  Tensor to;
+  std::string name;
+  int value = -1;  // that it completes; -1: none
+};
+
+// `args` are what the kernel is told beside its memory.
+template <typename Args>
+void AddInputKernel(NetworkParts& parts, const InputKernel& made, Kernel<Args> Kernels::*kernel,
+                    Args args) {
+  const Part scales = parts.input_scales[made.input];
+  Draft draft;
+  draft.name = made.name;
+  draft.value = made.value;
+  draft.bind = [=, &parts](Access& memory) mutable -> Draft::Run {
+    args.from = memory.Read(made.copy);
+    args.to = memory.Write(made.to);
+    if (scales) {
+      args.scale = memory.Read<float>(scales.Cut(0, scales.bytes / 2));
+      args.shift = memory.Read<float>(scales.Cut(scales.bytes / 2, scales.bytes / 2));
+    }
+    return [&parts, i = made.input, kernel, args](Device& device) {
+      Args now = args;
+      const void* const there = OnDevice(parts.step.device_inputs, i);
+      if (there != nullptr) now.from = there;
+      return (device.kernels().*kernel)(device.stream(), now);
+    };
+  };
+  parts.program.Add(std::move(draft));
+}
+
+// Converts input `i` to its value.
 void AddInputConversion(NetworkParts& parts, size_t i, const Part& copy) {
   const ModelInput& input = parts.compiled.model.inputs[i];
   const Shape& shape = parts.compiled.model.input_shape(i);
-  const Tensor to = parts.values.data(input.value);
-  const Part scales = parts.input_scales[i];
+  const Tensor& to = parts.values.data(input.value);
   ConvertArgs args;
   args.from_type = input.dtype;
   args.from_channels = shape[shape.rank() - 1];
   args.to_type = to.type;
   args.to_channels = parts.values.channels(input.value);
   args.pixels = parts.values.pixels(input.value);
-  Draft draft;
-  draft.name = absl::StrCat(parts.compiled.model.values[input.value].name, ": convert");
-  draft.value = input.value;
-  draft.bind = [=, &parts](Access& memory) mutable -> Draft::Run {
-    args.from = memory.Read(copy);
-    args.to = memory.Write(to);
-    if (scales) {
-      args.scale = memory.Read<float>(scales.Cut(0, scales.bytes / 2));
-      args.shift = memory.Read<float>(scales.Cut(scales.bytes / 2, scales.bytes / 2));
-    }
-    return [&parts, i, args](Device& device) {
-      ConvertArgs now = args;
-      const void* const there = OnDevice(parts.step.device_inputs, i);
-      if (there != nullptr) now.from = there;
-      return device.kernels().convert(device.stream(), now);
-    };
-  };
-  parts.program.Add(std::move(draft));
+  const std::string& name = parts.compiled.model.values[input.value].name;
+  AddInputKernel(parts, {i, copy, to, absl::StrCat(name, ": convert"), input.value},
+                 &Kernels::convert, args);
+}
+
+// Makes the folded copy of input `i`.
+void AddInputFold(NetworkParts& parts, size_t i, const Part& copy) {
+  const ModelInput& input = parts.compiled.model.inputs[i];
+  const Shape& shape = parts.compiled.model.input_shape(i);
+  const Tensor& to = parts.values.folded(input.value);
+  FoldArgs args;
+  args.from_type = input.dtype;
+  args.to_type = to.type;
+  args.rows = parts.compiled.rows;
+  args.height = shape[0];
+  args.width = shape[1];
+  args.channels = shape[2];
+  const std::string& name = parts.compiled.model.values[input.value].name;
+  const int value = parts.values.data(input.value) ? -1 : input.value;
+  AddInputKernel(parts, {i, copy, to, absl::StrCat(name, ": fold"), value}, &Kernels::fold, args);
 }
 
 void CompileInput(NetworkParts& parts, size_t i) {
   const ModelInput& input = parts.compiled.model.inputs[i];
   const Shape& shape = parts.compiled.model.input_shape(i);
   const size_t channels = static_cast<size_t>(shape[shape.rank() - 1]);
-  const Tensor value = parts.values.data(input.value);
-  const bool is_same = input.dtype == value.type && input.dtype != DType::kU8 &&
+  const Tensor& value = parts.values.data(input.value);
+  const bool is_folded = static_cast<bool>(parts.values.folded(input.value));
+  const bool is_same = !is_folded && input.dtype == value.type && input.dtype != DType::kU8 &&
                        parts.values.channels(input.value) == static_cast<int64_t>(channels);
   parts.input_scales.emplace_back();
   if (is_same) return AddInputCopy(parts, i, value, /*is_value=*/true);
@@ -106,7 +142,8 @@ void CompileInput(NetworkParts& parts, size_t i) {
   const auto values = static_cast<size_t>(parts.compiled.rows * shape.num_elements());
   const Part copy = parts.buffers.Add(name, values * SizeOf(input.dtype));
   AddInputCopy(parts, i, copy, /*is_value=*/false);
-  AddInputConversion(parts, i, copy);
+  if (value) AddInputConversion(parts, i, copy);
+  if (is_folded) AddInputFold(parts, i, copy);
 }
 
 // Labels, or float32 values: whichever takes more bytes.

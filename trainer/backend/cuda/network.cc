@@ -232,20 +232,24 @@ absl::Status DeviceNetwork::Exchange(const RankSums& sums) {
   return device().Copy(place, host, values.size_bytes());
 }
 
-absl::StatusOr<std::vector<float>> DeviceNetwork::Fetch(const Tensor& tensor, int value) {
+absl::StatusOr<std::vector<float>> DeviceNetwork::Fetch(const Tensor& tensor,
+                                                        const Channels& channels) {
   std::vector<std::byte> bytes(tensor.bytes);
   MILLRACE_RETURN_IF_ERROR(device().Copy(bytes.data(), parts_->buffers.At(tensor), bytes.size()));
   MILLRACE_RETURN_IF_ERROR(device().Synchronize());
+  return ToFloats(bytes, tensor.type, channels);
+}
+
+absl::StatusOr<std::vector<float>> DeviceNetwork::FetchValue(const Tensor& tensor, int value) {
   const Shape& shape = model().values[value].shape;
-  return ToFloats(bytes, tensor.type,
-                  {static_cast<size_t>(parts_->values.channels(value)),
-                   static_cast<size_t>(shape[shape.rank() - 1])});
+  return Fetch(tensor, {static_cast<size_t>(parts_->values.channels(value)),
+                        static_cast<size_t>(shape[shape.rank() - 1])});
 }
 
 absl::StatusOr<std::span<const float>> DeviceNetwork::output(size_t i) {
   if (!outputs_[i].has_value()) {
     const int value = model().losses[i].input;
-    MILLRACE_ASSIGN_OR_RETURN(outputs_[i], Fetch(parts_->values.data(value), value));
+    MILLRACE_ASSIGN_OR_RETURN(outputs_[i], FetchValue(parts_->values.data(value), value));
   }
   return std::span<const float>(*outputs_[i]);
 }
@@ -308,7 +312,7 @@ absl::Status DeviceNetwork::FetchInputGradient(size_t i) {
     input_gradients_[i].emplace();
     return absl::OkStatus();
   }
-  MILLRACE_ASSIGN_OR_RETURN(input_gradients_[i], Fetch(gradient, value));
+  MILLRACE_ASSIGN_OR_RETURN(input_gradients_[i], FetchValue(gradient, value));
   return absl::OkStatus();
 }
 
@@ -351,9 +355,11 @@ absl::StatusOr<std::string> DeviceNetwork::FindIn(const Segment& segment) {
   return first;
 }
 
+// Padded channels are zeros.
 absl::StatusOr<bool> DeviceNetwork::HasNonFinite(int value) {
-  MILLRACE_ASSIGN_OR_RETURN(const std::vector<float> values,
-                            Fetch(parts_->values.data(value), value));
+  const Tensor& data = parts_->values.data(value);
+  const Tensor& tensor = data ? data : parts_->values.folded(value);
+  MILLRACE_ASSIGN_OR_RETURN(const std::vector<float> values, Fetch(tensor, Channels()));
   return !std::ranges::all_of(values, [](float v) { return std::isfinite(v); });
 }
 

@@ -14,6 +14,7 @@
 #include "absl/status/statusor.h"
 #include "trainer/backend/backend.h"
 #include "trainer/backend/cuda/device.h"
+#include "trainer/backend/cuda/host_values.h"
 #include "trainer/backend/cuda/network_options.h"
 #include "trainer/backend/cuda/network_parts.h"
 #include "trainer/backend/cuda/operations.h"
@@ -82,8 +83,10 @@ class DeviceNetwork final : public Network {
   // Replaces sums of this rank by those of all.
   absl::Status Exchange(const RankSums& sums);
   absl::Status WriteOutputGradients();
-  // The values of a tensor of `value`, without the channels that are padding. Waits.
-  absl::StatusOr<std::vector<float>> Fetch(const Tensor& tensor, int value);
+  // The values of a tensor, as far as they count. Waits.
+  absl::StatusOr<std::vector<float>> Fetch(const Tensor& tensor, const Channels& channels);
+  // Those of a tensor of `value`, without the channels that are padding. Waits.
+  absl::StatusOr<std::vector<float>> FetchValue(const Tensor& tensor, int value);
   absl::Status FetchInputGradient(size_t i);
   absl::StatusOr<std::string> FindNonFinite();
   absl::StatusOr<bool> HasNonFinite(int value);

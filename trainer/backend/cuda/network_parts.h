@@ -58,7 +58,7 @@ struct NetworkParts {
   std::vector<Part> input_scales;      // by input: float32 scales, then shifts; none: it has none
   Part scratch;
   Part workspace;
-  std::map<size_t, Tensor> padded_weights;  // by layer
+  std::map<size_t, Tensor> copied_weights;  // by layer: padded or folded
   std::map<size_t, Part> saved;             // by layer: places of maxima, or moments of a batch
   std::vector<bool> is_written;             // by value: true once its gradient has a first term
 

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
 #include "trainer/backend/cuda/layer_compiler.h"
+#include "trainer/backend/cuda/product_weights.h"
 #include "trainer/backend/cuda/products_of.h"
 
 namespace millrace::trainer::cuda {
@@ -15,6 +16,7 @@ using SharedProduct = std::shared_ptr<const Product>;
 
 LayerProducts ProductsOf(LayerCompiler& compiler) {
   return ProductsOfLayer(compiler.model(), compiler.index(), compiler.rows(),
+                         compiler.parts().compiled.use,
                          {compiler.type(), compiler.parts().options.tf32});
 }
 
@@ -35,43 +37,11 @@ ProductTensors OperandsOf(bool is_transposed, void* in, void* weights, void* out
 // Products take no const pointers; they write to their result alone.
 void* ReadOf(Access& memory, const Part& part) { return const_cast<void*>(memory.Read(part)); }
 
-// --- Weights ---
-
-// Channels of a filter, in the model and in the product, where the product's are padded.
-struct Padding {
-  int64_t pixels = 0;  // of all filters
-  int64_t channels = 0;
-  int64_t padded = 0;
-
-  bool is_none() const { return channels == padded; }
-};
-
-Padding PaddingOf(LayerCompiler& compiler, const ProductSpec& spec) {
-  Padding padding;
-  const Shape& shape = compiler.model().parameters[compiler.layer().weights].shape;
-  padding.pixels = spec.filters * spec.window.kernel[0] * spec.window.kernel[1];
-  padding.padded = spec.channels / spec.window.groups;
-  padding.channels = shape.num_elements() / padding.pixels;
-  return padding;
-}
-
-// The weights as products read them; a padded copy is made in the forward pass.
-Tensor WeightsOf(LayerCompiler& compiler, const ProductSpec& spec) {
-  const Tensor& weights = compiler.parts().weights[compiler.layer().weights];
-  const Padding padding = PaddingOf(compiler, spec);
-  if (padding.is_none()) return weights;
-  const auto [found, is_new] = compiler.parts().padded_weights.try_emplace(compiler.index());
-  if (is_new) {
-    found->second =
-        compiler.NewTensor("padded weights", padding.pixels * padding.padded, compiler.type());
-    AddConversion(compiler.parts(), compiler.Named("pad weights"),
-                  {.from = weights,
-                   .from_channels = padding.channels,
-                   .to = found->second,
-                   .to_channels = padding.padded,
-                   .pixels = padding.pixels});
-  }
-  return found->second;
+// The image that the products read: the input, or its folded copy.
+const Tensor& SourceOf(LayerCompiler& compiler) {
+  return compiler.values().ReadsFolded(compiler.index())
+             ? compiler.values().folded(compiler.source_value())
+             : compiler.source();
 }
 
 // --- Forward ---
@@ -155,56 +125,23 @@ void AddBiasGradient(LayerCompiler& compiler) {
   compiler.program().Cut({compiler.layer().bias});
 }
 
-// The product writes the gradient itself, or a tensor of another type, or with more channels.
-struct WeightGradient {
-  SharedProduct product;
-  Tensor made;
-  Tensor to;
-  Padding padding;
-};
-
-absl::StatusOr<WeightGradient> ChooseWeightGradient(LayerCompiler& compiler, ProductSpec spec) {
-  WeightGradient gradient;
-  gradient.padding = PaddingOf(compiler, spec);
-  gradient.to = {compiler.parts().gradients[compiler.layer().weights], DType::kF32};
-  MILLRACE_ASSIGN_OR_RETURN(gradient.product, compiler.TryProduct(spec));
-  if (gradient.product == nullptr) {
+absl::Status AddWeightGradient(LayerCompiler& compiler, ProductSpec spec) {
+  MILLRACE_ASSIGN_OR_RETURN(SharedProduct product, compiler.TryProduct(spec));
+  if (product == nullptr) {
     spec.result = spec.type;
-    MILLRACE_ASSIGN_OR_RETURN(gradient.product, compiler.MakeProduct(spec));
+    MILLRACE_ASSIGN_OR_RETURN(product, compiler.MakeProduct(spec));
   }
-  const bool is_direct = spec.result == DType::kF32 && gradient.padding.is_none();
-  gradient.made = is_direct ? gradient.to
-                            : compiler.NewTensor("made gradient",
-                                                 gradient.padding.pixels * gradient.padding.padded,
-                                                 spec.result);
-  return gradient;
-}
-
-// Takes the loss scale out, and what was padded.
-void FinishWeightGradient(LayerCompiler& compiler, const WeightGradient& gradient) {
-  Draft draft = compiler.ForParameters("finish gradient of weights");
-  if (gradient.made.buffer == gradient.to.buffer) draft.when = When::kScaledParameters;
-  AddConversion(compiler.parts(), std::move(draft),
-                {.from = gradient.made,
-                 .from_channels = gradient.padding.padded,
-                 .to = gradient.to,
-                 .to_channels = gradient.padding.channels,
-                 .pixels = gradient.padding.pixels,
-                 .has_factor = true});
-}
-
-absl::Status AddWeightGradient(LayerCompiler& compiler, const ProductSpec& spec) {
-  MILLRACE_ASSIGN_OR_RETURN(const WeightGradient gradient, ChooseWeightGradient(compiler, spec));
-  const bool is_transposed = IsTransposed(compiler);
-  const Tensor source = compiler.source();
+  const Tensor to = {compiler.parts().gradients[compiler.layer().weights], DType::kF32};
+  const Tensor made = MadeGradient(compiler, spec, to);
   const Tensor output_gradient = compiler.output_gradient();
-  compiler.AddProduct(compiler.ForParameters("gradient of weights"), gradient.product,
-                      [=, made = gradient.made](Access& memory) {
-                        void* const in = ReadOf(memory, source);
-                        void* const out = ReadOf(memory, output_gradient);
-                        return OperandsOf(is_transposed, in, memory.Write(made), out);
-                      });
-  FinishWeightGradient(compiler, gradient);
+  compiler.AddProduct(
+      compiler.ForParameters("gradient of weights"), std::move(product),
+      [=, is_transposed = IsTransposed(compiler), source = SourceOf(compiler)](Access& memory) {
+        void* const in = ReadOf(memory, source);
+        void* const out = ReadOf(memory, output_gradient);
+        return OperandsOf(is_transposed, in, memory.Write(made), out);
+      });
+  FinishWeightGradient(compiler, spec, made, to);
   compiler.program().Cut({compiler.layer().weights});
   return absl::OkStatus();
 }
@@ -254,7 +191,7 @@ absl::Status ProductForward(LayerCompiler& compiler) {
   compiler.AddProduct(
       compiler.Completing(forward.has_bias || forward.has_relu ? -1 : value, "forward"),
       forward.product,
-      [=, is_transposed = IsTransposed(compiler), source = compiler.source(),
+      [=, is_transposed = IsTransposed(compiler), source = SourceOf(compiler),
        result = forward.result](Access& memory) {
         void* const in = ReadOf(memory, source);
         void* const w = ReadOf(memory, weights);

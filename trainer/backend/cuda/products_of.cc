@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "trainer/backend/cuda/folding.h"
+
 namespace millrace::trainer::cuda {
 namespace {
 
@@ -63,6 +65,13 @@ bool IsInput(const Model& model, int value) {
                              [&](const ModelInput& input) { return input.value == value; });
 }
 
+// True for an input whose field can be folded.
+bool IsFoldableInput(const Model& model, int value) {
+  return std::ranges::any_of(model.inputs, [&](const ModelInput& input) {
+    return input.value == value && (input.dtype == DType::kU8 || input.dtype == DType::kF32);
+  });
+}
+
 bool IsReadByConvolutionsAlone(const Model& model, int value) {
   return std::ranges::all_of(model.layers, [&](const Layer& layer) {
     const bool reads = std::ranges::find(layer.inputs, value) != layer.inputs.end();
@@ -103,9 +112,19 @@ int64_t DeviceChannels(const Model& model, int value, DType type) {
   return is_padded ? kPadded : channels;
 }
 
-LayerProducts ProductsOfLayer(const Model& model, size_t layer, int64_t rows, ProductTypes types) {
+bool ReadsFolded(const Model& model, size_t layer, NetworkUse use, DType type) {
+  const Layer& of = model.layers[layer];
+  if (of.kind != LayerKind::kConvolution || type == DType::kF32) return false;
+  const int input = of.inputs[0];
+  return IsFoldableInput(model, input) && IsFoldable(of.window(), model.values[input].shape) &&
+         !NeedsGradient(model, use)[input];
+}
+
+LayerProducts ProductsOfLayer(const Model& model, size_t layer, int64_t rows, NetworkUse use,
+                              ProductTypes types) {
   const Layer& of = model.layers[layer];
   ProductSpec spec = SpecOfLayer(model, of, types.type);
+  if (ReadsFolded(model, layer, use, types.type)) spec = Folded(spec);
   spec.rows = rows;
   spec.type = types.type;
   spec.result = types.type;
@@ -125,7 +144,7 @@ std::vector<LayerProducts> ProductsOf(const Model& model, int64_t rows, NetworkU
   std::vector<LayerProducts> all;
   for (size_t i = 0; i < model.layers.size(); ++i) {
     if (!HasProducts(model.layers[i].kind)) continue;
-    LayerProducts& products = all.emplace_back(ProductsOfLayer(model, i, rows, types));
+    LayerProducts& products = all.emplace_back(ProductsOfLayer(model, i, rows, use, types));
     if (!needs_gradient[model.layers[i].inputs[0]]) products.data_gradient.reset();
     if (!IsTraining(use)) products.weight_gradient.reset();
   }

@@ -43,8 +43,13 @@ std::vector<bool> NeedsGradient(const Model& model, NetworkUse use);
 // zeros, and so are the gradients of those weights.
 int64_t DeviceChannels(const Model& model, int value, DType type);
 
+// True if layer `layer` reads a folded copy of its input (folding.h): a foldable convolution of an
+// input of uint8 or float32 whose gradient is not needed, in 16 bits.
+bool ReadsFolded(const Model& model, size_t layer, NetworkUse use, DType type);
+
 // The products of layer `layer`, all three. REQUIRES: HasProducts(its kind), rows >= 1.
-LayerProducts ProductsOfLayer(const Model& model, size_t layer, int64_t rows, ProductTypes types);
+LayerProducts ProductsOfLayer(const Model& model, size_t layer, int64_t rows, NetworkUse use,
+                              ProductTypes types);
 
 // The products of all layers, in their order, as far as `use` needs them.
 std::vector<LayerProducts> ProductsOf(const Model& model, int64_t rows, NetworkUse use,

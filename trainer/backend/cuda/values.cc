@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "trainer/backend/cuda/folding.h"
 #include "trainer/backend/cuda/pool_sizes.h"
 #include "trainer/backend/cuda/products_of.h"
 
@@ -39,6 +40,7 @@ Values::Values(const Compiled& compiled, Buffers& buffers)
       needs_gradient_(NeedsGradient(model_, compiled.use)),
       pools_(model_.layers.size(), -1),
       data_(model_.values.size()),
+      folded_(model_.values.size()),
       gradients_(model_.values.size()) {
   for (size_t i = 0; i < pools_.size(); ++i) pools_[i] = FindPool(i);
   for (const ModelInput& input : model_.inputs) AddInput(input.value);
@@ -78,9 +80,23 @@ DType Values::TypeOf(int value) const {
   return is_of_product && is_last ? DType::kF32 : compiled_.type;
 }
 
+// Losses count as layers behind the last.
+bool Values::ReadsFolded(size_t i) const {
+  return i < model_.layers.size() && cuda::ReadsFolded(model_, i, compiled_.use, compiled_.type);
+}
+
 void Values::AddInput(int value) {
   const std::string& name = model_.values[value].name;
-  data_[value] = NewTensor(name, value, compiled_.type);
+  const auto reads_folded = [&](const Wiring::Reader& reader) { return ReadsFolded(reader.layer); };
+  if (std::ranges::any_of(wiring_.readers(value), reads_folded)) {
+    const int64_t count = pixels(value) / 4 * kFoldedChannels;
+    folded_[value] = {buffers_.Add(absl::StrCat("folded ", name),
+                                   static_cast<size_t>(count) * SizeOf(compiled_.type)),
+                      compiled_.type};
+  }
+  if (!std::ranges::all_of(wiring_.readers(value), reads_folded)) {
+    data_[value] = NewTensor(name, value, compiled_.type);
+  }
   if (!needs_gradient_[value]) return;
   gradients_[value] = NewTensor(absl::StrCat("gradient of ", name), value, compiled_.type);
 }

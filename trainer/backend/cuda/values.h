@@ -29,7 +29,12 @@ class Values {
  public:
   Values(const Compiled& compiled, Buffers& buffers);
 
+  // None: an input that is read folded alone.
   const Tensor& data(int value) const { return data_[value]; }
+  // The folded copy of an input; none: no layer reads it.
+  const Tensor& folded(int value) const { return folded_[value]; }
+  // True if layer `i` reads the folded copy of its input.
+  bool ReadsFolded(size_t i) const;
   // None: nothing needs the gradient of this value.
   const Tensor& gradient(int value) const { return gradients_[value]; }
   // The pixels of all rows; a vector is one pixel of a row.
@@ -69,6 +74,7 @@ class Values {
   const std::vector<bool> needs_gradient_;  // by value
   std::vector<int> pools_;                  // by layer: PoolOfNorm
   std::vector<Tensor> data_;                // by value
+  std::vector<Tensor> folded_;              // by value
   std::vector<Tensor> gradients_;           // by value
 };
 

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/philox.h"
 #include "base/status.h"
+#include "tests/trainer/backend/cuda/fold_cases.h"
 #include "tests/trainer/backend/cuda/host_kernels.h"
 #include "tests/trainer/backend/cuda/norm_pool_cases.h"
 #include "tests/trainer/backend/cuda/update_cases.h"
@@ -381,6 +382,7 @@ absl::Status KernelCase::RunHere(const Kernels& kernels, void* stream) {
 
 std::vector<KernelCase> AllKernelCases() {
   std::vector<KernelCase> cases = UpdateKernelCases();
+  for (KernelCase& test : FoldKernelCases()) cases.push_back(std::move(test));
   AddConversions(cases);
   AddNormPools(cases);
   for (const CaseSizes& sizes : AllSizes()) {

@@ -173,6 +173,8 @@ INSTANTIATE_TEST_SUITE_P(
                       Case{.use = NetworkUse::kEvaluation}, Case{.precision = Precision::kBFloat16},
                       Case{.precision = Precision::kFloat16}, Case{.fuses = false},
                       Case{.precision = Precision::kBFloat16, .lacks = true},
+                      Case{.net = kTwoStems, .precision = Precision::kBFloat16},
+                      Case{.net = kTwoStems, .precision = Precision::kFloat16, .lacks = true},
                       Case{.net = kTransposed}, Case{.net = kTransposed, .fuses = false}));
 
 }  // namespace

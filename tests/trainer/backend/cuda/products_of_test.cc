@@ -1,6 +1,7 @@
 #include "trainer/backend/cuda/products_of.h"
 
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "gmock/gmock.h"
@@ -175,13 +176,73 @@ TEST(DeviceChannelsTest, OnlyASixteenBitInputThatConvolutionsAloneReadIsPadded) 
   EXPECT_EQ(DeviceChannels(padded, image, DType::kF16), 8);
   EXPECT_EQ(DeviceChannels(padded, image, DType::kF32), 3);
   EXPECT_EQ(DeviceChannels(padded, padded.layers[0].output, DType::kBF16), 6);
-  EXPECT_EQ(ProductsOfLayer(padded, 0, 1, kHalf).forward.channels, 8);
+  EXPECT_EQ(ProductsOfLayer(padded, 0, 1, NetworkUse::kTraining, kHalf).forward.channels, 8);
 
   const Model pooled = MakeModel(input + R"(
     layer { name: "pool" input: "image" pool { kernel: 3 stride: 1 } }
     layer { name: "both" input: "conv" input: "pool" concat {} })",
                                  ModelEnd::kOutput);
   EXPECT_EQ(DeviceChannels(pooled, pooled.layers[0].inputs[0], DType::kBF16), 3);
+}
+
+// --- Folded images ---
+
+constexpr char kStem[] = R"(
+  layer { name: "image" input_layer { field: "image" shape: [12, 8, 3] } }
+  layer { name: "conv" convolution { filters: 6 kernel: 7 stride: 2 padding: 3 } })";
+
+TEST(ReadsFoldedTest, TheFirstConvolutionOfResNet50Does) {
+  const Model model = Network("resnet50");
+  EXPECT_THAT(
+      Lines(model, 256, NetworkUse::kTraining, kHalf),
+      testing::IsSupersetOf(
+          {"conv1: forward convolution, bfloat16 [256, 112, 112, 16] by [64, 4, 4, 16], stride 1, "
+           "padding 2/1/2/1",
+           "conv1 weights: weight gradient of a convolution, bfloat16 [256, 112, 112, 16] by [64, "
+           "4, 4, 16], stride 1, padding 2/1/2/1"}));
+  EXPECT_THAT(Lines(model, 256, NetworkUse::kEvaluation, {.type = DType::kF32}),
+              testing::Contains("conv1: forward convolution, float32 [256, 224, 224, 3] by [64, 7, "
+                                "7, 3], stride 2, padding 3"));
+}
+
+TEST(ReadsFoldedTest, NotWhereTheGradientOfTheImageIsNeeded) {
+  Model model = MakeModel(kStem, ModelEnd::kOutput);
+  for (const DType type : {DType::kBF16, DType::kF16}) {
+    EXPECT_TRUE(ReadsFolded(model, 0, NetworkUse::kTraining, type));
+    EXPECT_TRUE(ReadsFolded(model, 0, NetworkUse::kPrediction, type));
+    EXPECT_FALSE(ReadsFolded(model, 0, NetworkUse::kInputGradients, type));
+  }
+  EXPECT_FALSE(ReadsFolded(model, 0, NetworkUse::kTraining, DType::kF32));
+  model.inputs[0].dtype = DType::kU8;
+  EXPECT_TRUE(ReadsFolded(model, 0, NetworkUse::kInputGradients, DType::kBF16));
+  model.inputs[0].dtype = DType::kI32;
+  EXPECT_FALSE(ReadsFolded(model, 0, NetworkUse::kTraining, DType::kBF16));
+}
+
+TEST(ReadsFoldedTest, OnlyConvolutionsOfStrideTwoOnEvenImagesOfFewChannels) {
+  for (const auto& [shape, settings, expected] :
+       std::vector<std::tuple<std::string, std::string, bool>>{
+           {"[12, 8, 1]", "kernel: 1 stride: 2", true},
+           {"[12, 8, 4]", "kernel: 2 stride: 2", true},
+           {"[12, 8, 5]", "kernel: 2 stride: 2", false},
+           {"[11, 8, 3]", "kernel: 2 stride: 2", false},
+           {"[12, 7, 3]", "kernel: 2 stride: 2", false},
+           {"[12, 8, 3]", "kernel: 3", false},
+           {"[12, 8, 3]", "kernel: 3 stride: 4", false},
+           {"[12, 8, 3]", "kernel: 3 stride: 2 dilation: 2", false},
+           {"[12, 8, 4]", "kernel: 3 stride: 2 groups: 2", false}}) {
+    const Model model = MakeModel("layer { input_layer { shape: " + shape +
+                                      " } } layer { convolution { filters: 6 " + settings + " } }",
+                                  ModelEnd::kOutput);
+    EXPECT_EQ(ReadsFolded(model, 0, NetworkUse::kTraining, DType::kBF16), expected)
+        << shape << " " << settings;
+  }
+  const Model behind = MakeModel(std::string(kStem) + R"(
+    layer { name: "again" convolution { filters: 3 kernel: 2 } }
+    layer { name: "third" convolution { filters: 3 kernel: 2 stride: 2 } })",
+                                 ModelEnd::kOutput);
+  EXPECT_TRUE(ReadsFolded(behind, 0, NetworkUse::kTraining, DType::kBF16));
+  EXPECT_FALSE(ReadsFolded(behind, 2, NetworkUse::kTraining, DType::kBF16));
 }
 
 }  // namespace

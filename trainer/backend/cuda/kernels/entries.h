@@ -13,6 +13,9 @@
 namespace millrace::trainer::cuda::MILLRACE_KERNEL_BUILD {
 
 absl::Status ConvertValues(void* stream, const ConvertArgs& args);
+absl::Status FoldImages(void* stream, const FoldArgs& args);
+absl::Status FoldWeights(void* stream, const FoldWeightsArgs& args);
+absl::Status UnfoldWeights(void* stream, const FoldWeightsArgs& args);
 absl::Status Activate(void* stream, const ActivationArgs& args);
 absl::Status ActivateBackward(void* stream, const ActivationBackwardArgs& args);
 absl::Status AddOrMultiply(void* stream, const BinaryArgs& args);

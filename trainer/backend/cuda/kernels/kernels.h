@@ -54,6 +54,34 @@ struct ConvertArgs {
   const float* factor = nullptr;  // one number, of all values, after the shift; null: 1
 };
 
+// Folds images of 1 to 4 channels (folding.h). Values are converted, scaled and shifted as those of
+// ConvertArgs. `from` is aligned to two values, `to` to 16 bytes.
+struct FoldArgs {
+  const void* from = nullptr;     // [rows, height, width, channels]
+  DType from_type = DType::kF32;  // or kU8
+  void* to = nullptr;             // [rows, height / 2, width / 2, kFoldedChannels]
+  DType to_type = DType::kBF16;   // or kF16
+  int64_t rows = 0;
+  int64_t height = 0;  // even
+  int64_t width = 0;   // even
+  int64_t channels = 1;
+  const float* scale = nullptr;  // by channel; null: 1
+  const float* shift = nullptr;  // by channel; null: 0
+};
+
+// Folds the weights of a convolution, or gives the gradient of folded weights to the weights.
+// Weights are [filters, kernel height, kernel width, channels], of kF32, kBF16 or kF16.
+struct FoldWeightsArgs {
+  const void* from = nullptr;
+  DType from_type = DType::kF32;
+  void* to = nullptr;
+  DType to_type = DType::kF32;
+  int64_t filters = 0;
+  int64_t channels = 1;           // before they are folded
+  Window window;                  // the same
+  const float* factor = nullptr;  // of a gradient: one number, of all values; null: 1
+};
+
 // to = activation(from [+ bias by channel]). `kind` is an activation, or kAdd for none.
 struct ActivationArgs {
   LayerKind kind = LayerKind::kRelu;
@@ -248,6 +276,9 @@ struct UpdateKernels;  // trainer/backend/cuda/kernels/update.h
 // A device's code for each kernel.
 struct Kernels {
   Kernel<ConvertArgs> convert = nullptr;
+  Kernel<FoldArgs> fold = nullptr;
+  Kernel<FoldWeightsArgs> fold_weights = nullptr;
+  Kernel<FoldWeightsArgs> unfold_weights = nullptr;
   Kernel<ActivationArgs> activate = nullptr;
   Kernel<ActivationBackwardArgs> activate_backward = nullptr;
   Kernel<BinaryArgs> binary = nullptr;

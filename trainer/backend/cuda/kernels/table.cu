@@ -12,6 +12,9 @@ namespace MILLRACE_KERNEL_BUILD {
 
 const Kernels kTable = {
     .convert = ConvertValues,
+    .fold = FoldImages,
+    .fold_weights = FoldWeights,
+    .unfold_weights = UnfoldWeights,
     .activate = Activate,
     .activate_backward = ActivateBackward,
     .binary = AddOrMultiply,

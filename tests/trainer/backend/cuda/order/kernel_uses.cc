@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "tests/trainer/backend/cuda/order/update_uses.h"
+#include "trainer/backend/cuda/folding.h"
 
 namespace millrace::trainer::cuda::order {
 namespace {
@@ -76,6 +77,13 @@ int64_t Out(const PoolArgs& args) {
   return args.rows * args.out_height * args.out_width * args.channels;
 }
 
+int64_t Weights(const FoldWeightsArgs& args) {
+  return args.filters * args.window.kernel[0] * args.window.kernel[1] * args.channels;
+}
+int64_t FoldedWeights(const FoldWeightsArgs& args) {
+  return args.filters * FoldedTaps(args.window, 0) * FoldedTaps(args.window, 1) * kFoldedChannels;
+}
+
 // A norm's numbers, between its kernels.
 constexpr int64_t kMoments = 3;  // of each channel, that are in use
 int64_t Sums(const NormArgs& args) { return 1 + 2 * args.channels; }
@@ -117,6 +125,31 @@ Uses UsesOf(const ConvertArgs& args) {
       .ReadsFloats(args.shift, args.from_channels)
       .ReadsFloats(args.factor, 1)
       .Writes(args.to, args.pixels * args.to_channels, args.to_type)
+      .Done();
+}
+
+Uses UsesOf(const FoldArgs& args) {
+  const int64_t pixels = args.rows * args.height * args.width;
+  return Collector()
+      .Reads(args.from, pixels * args.channels, args.from_type)
+      .ReadsFloats(args.scale, args.channels)
+      .ReadsFloats(args.shift, args.channels)
+      .Writes(args.to, pixels / 4 * kFoldedChannels, args.to_type)
+      .Done();
+}
+
+Uses UsesOfFoldWeights(const FoldWeightsArgs& args) {
+  return Collector()
+      .Reads(args.from, Weights(args), args.from_type)
+      .Writes(args.to, FoldedWeights(args), args.to_type)
+      .Done();
+}
+
+Uses UsesOfUnfoldWeights(const FoldWeightsArgs& args) {
+  return Collector()
+      .Reads(args.from, FoldedWeights(args), args.from_type)
+      .ReadsFloats(args.factor, 1)
+      .Writes(args.to, Weights(args), args.to_type)
       .Done();
 }
 
@@ -317,6 +350,15 @@ Uses UsesOf(const ProductSpec& spec, const ProductTensors& tensors) {
 const Kernels& RecordingKernels() {
   static const Kernels kKernels = {
       .convert = [](void* on, const ConvertArgs& args) { return Put(on, "convert", UsesOf(args)); },
+      .fold = [](void* on, const FoldArgs& args) { return Put(on, "fold", UsesOf(args)); },
+      .fold_weights =
+          [](void* on, const FoldWeightsArgs& args) {
+            return Put(on, "fold_weights", UsesOfFoldWeights(args));
+          },
+      .unfold_weights =
+          [](void* on, const FoldWeightsArgs& args) {
+            return Put(on, "unfold_weights", UsesOfUnfoldWeights(args));
+          },
       .activate = [](void* on,
                      const ActivationArgs& args) { return Put(on, "activate", UsesOf(args)); },
       .activate_backward =

@@ -15,6 +15,9 @@
 namespace millrace::trainer::cuda::order {
 
 Uses UsesOf(const ConvertArgs& args);
+Uses UsesOf(const FoldArgs& args);
+Uses UsesOfFoldWeights(const FoldWeightsArgs& args);
+Uses UsesOfUnfoldWeights(const FoldWeightsArgs& args);
 Uses UsesOf(const ActivationArgs& args);
 Uses UsesOf(const ActivationBackwardArgs& args);
 Uses UsesOf(const BinaryArgs& args);

@@ -17,6 +17,7 @@
 #include "tests/trainer/backend/cuda/host_device.h"
 #include "tests/trainer/backend/cuda/host_kernels.h"
 #include "tests/trainer/backend/cuda/host_stream.h"
+#include "trainer/backend/cuda/folding.h"
 
 namespace millrace::trainer::cuda::order {
 namespace {
@@ -141,6 +142,37 @@ TEST_P(KernelUsesTest, Convert) {
   args.shift = Floats(3);
   args.factor = Floats(1);
   Expect(&Kernels::convert, args, UsesOf(args));
+}
+
+TEST_P(KernelUsesTest, Fold) {
+  FoldArgs args;
+  args.rows = kRows;
+  args.height = 4;
+  args.width = 6;
+  args.channels = 3;
+  args.from = pieces_.Take<uint8_t>(kRows * 4 * 6 * 3);
+  args.from_type = DType::kU8;
+  args.to = pieces_.Take<Half>(kRows * 2 * 3 * kFoldedChannels);
+  args.to_type = DType::kF16;
+  args.scale = Floats(3);
+  args.shift = Floats(3);
+  Expect(&Kernels::fold, args, UsesOf(args));
+}
+
+TEST_P(KernelUsesTest, FoldWeights) {
+  FoldWeightsArgs args;
+  args.filters = 2;
+  args.channels = 3;
+  args.window.kernel = {5, 2};
+  args.window.padding = {2, 2, 1, 1};
+  args.from = Values(2 * 5 * 2 * 3);
+  args.to = Floats(2 * 3 * 2 * kFoldedChannels);
+  args.from_type = GetParam();
+  Expect(&Kernels::fold_weights, args, UsesOfFoldWeights(args));
+  args.from = Values(2 * 3 * 2 * kFoldedChannels);
+  args.to = Floats(2 * 5 * 2 * 3);
+  args.factor = Floats(1);
+  Expect(&Kernels::unfold_weights, args, UsesOfUnfoldWeights(args));
 }
 
 TEST_P(KernelUsesTest, Activate) {

@@ -73,10 +73,10 @@ TEST(MutationTest, AMissingWaitOfASumIsFound) {
 
 TEST(MutationTest, AMissingWaitForTheBatchIsFound) {
   const Log& log = ResNetLog();
-  const size_t wait = LastBefore(log, Last(log, "convert"), WaitOf(log, "compute"));
+  const size_t wait = LastBefore(log, Last(log, "image: fold"), WaitOf(log, "compute"));
   const Mutation mutation = DropWait(log, wait);
   EXPECT_THAT(CheckOrder(mutation.log),
-              Finds(Fault::kRace, "convert on compute reads", "copy of the feed on feed writes"))
+              Finds(Fault::kRace, "fold on compute reads", "copy of the feed on feed writes"))
       << mutation.text;
 }
 
@@ -148,7 +148,7 @@ TEST(MutationTest, AWaitThatTheHostMakesUpForMakesNoDifference) {
   Log without_host = mutation.log;
   std::erase_if(without_host.entries, WaitOf(log, "the host"));
   EXPECT_THAT(CheckOrder(without_host),
-              Finds(Fault::kRace, "copy of the feed on feed writes", "convert on compute reads"));
+              Finds(Fault::kRace, "copy of the feed on feed writes", "fold on compute reads"));
 }
 
 TEST(MutationTest, RandomMistakesAreFoundOrMakeNoDifference) {
