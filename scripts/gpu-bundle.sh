@@ -67,8 +67,9 @@ printf '%s\n' "${tests[@]}" >"$folder/tests"
 cp scripts/gpu-{check,libraries}.sh "$folder"
 cp examples/imagenet/train.pbtxt "$folder/plans"
 # Jobs name models and plans relative to themselves.
-mkdir -p "$folder/bench/jobs" "$folder/examples/imagenet"
+mkdir -p "$folder/bench/jobs" "$folder"/examples/{fashion_mnist,imagenet}
 cp bench/jobs/resnet50_gpu.pbtxt "$folder/bench/jobs"
+cp examples/fashion_mnist/{train,eval}.pbtxt "$folder/examples/fashion_mnist"
 cp examples/imagenet/{model_uint8,train_uint8}.pbtxt "$folder/examples/imagenet"
 cp bench/peers/{loaders,machine,torch_feed,torch_step}.py "$folder/peers"
 

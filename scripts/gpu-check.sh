@@ -1,19 +1,21 @@
 #!/bin/bash
 # Checks and measures Millrace on a machine with a GPU, with the programs of scripts/gpu-bundle.sh.
 #
-#   gpu-bundle/gpu-check.sh [--images TAR] [--results FOLDER] [--only STEP]...
+#   gpu-bundle/gpu-check.sh [--images TAR] [--fashion FOLDER] [--results FOLDER] [--only STEP]...
 #
 # Each step has a time limit and a log, FOLDER/STEP.log (results/ beside this file unless named). A
 # step that ran to its end is not run again, so a run that was cut short goes on where it was. TAR
-# has JPEG files; without one the steps that feed the GPU are skipped. Python with torch and
+# has JPEG files; without one the steps that feed the GPU are skipped. FOLDER of --fashion has the
+# four files of Fashion-MNIST. Python with torch and
 # torchvision, where there is one, gives the peers' figures. Ends with a line per step; exits 0 when
 # none failed.
 set -uo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
-images='' results=$here/results only=()
+images='' fashion='' results=$here/results only=()
 while [ $# -gt 0 ]; do
   case $1 in
     --images) images=$(realpath "$2") ;;
+    --fashion) fashion=$(realpath "$2") ;;
     --results) results=$2 ;;
     --only) only+=("$2") ;;
     *)
@@ -130,11 +132,11 @@ feed_rates() {
   for threads in 1 2 4 8 "$(nproc)"; do rate "$threads" 0 || return 1; done
 }
 
-# train_steps BATCH PRECISION PIPELINE_THREADS STEPS [GRAPHS]: ResNet-50 on the photographs.
+# train_steps BATCH PRECISION PIPELINE_THREADS STEPS [GRAPHS [PLANS]]: ResNet-50 on photographs.
 train_steps() {
   "$here/bin/bench_train_steps" "$here/bench/jobs/resnet50_gpu.pbtxt" 1 0 "$4" \
     "TRAIN=../../examples/imagenet/train_uint8.pbtxt" "DATA=$scratch/shards" "BATCH=$1" \
-    "PRECISION=$2" "PIPELINE_THREADS=$3" "GRAPHS=${5:-false}"
+    "PRECISION=$2" "PIPELINE_THREADS=$3" "GRAPHS=${5:-false}" "PLANS=${6:-heuristic}"
 }
 
 # The trainer's step by batch and precision, fed by all cores.
@@ -144,9 +146,11 @@ train_rates() {
   for precision in bfloat16 float16 tf32; do
     for batch in 64 128 256; do
       echo "$precision, batch $batch"
-      train_steps "$batch" "$precision" "$(nproc)" 30 || return 1
+      train_steps "$batch" "$precision" "$(nproc)" 100 true || return 1
     done
   done
+  echo "bfloat16, batch 256, tuned plans"
+  train_steps 256 bfloat16 "$(nproc)" 100 true tuned
 }
 
 # The same with and without CUDA graphs, for batches whose kernels are short, and for a usual one.
@@ -165,9 +169,9 @@ train_graphs() {
 train_fed() {
   have_shards || return
   local threads
-  for threads in 1 2 3 4 8; do
+  for threads in 2 4 6 8 12; do
     echo "$threads pipeline threads"
-    train_steps 128 bfloat16 "$threads" 40 || return 1
+    train_steps 256 bfloat16 "$threads" 100 true tuned || return 1
   done
 }
 
@@ -203,6 +207,43 @@ train_ranks() {
   done
 }
 
+fashion_shards() { # files' prefix, name of the split
+  "$here/bin/millrace" records convert --from idx --images "$fashion/$1-images-idx3-ubyte.gz" \
+    --labels "$fashion/$1-labels-idx1-ubyte.gz" --out "$scratch/fashion" --prefix "$2" --shards 8
+}
+
+# fashion_job PRECISION
+fashion_job() {
+  cat >"$scratch/fashion.pbtxt" <<JOB
+model: "$scratch/resnet18.pbtxt"
+train: "$here/examples/fashion_mnist/train.pbtxt"
+eval: "$here/examples/fashion_mnist/eval.pbtxt"
+device: "cuda" precision: "$1" cuda_graphs: true epochs: 12 log_every_steps: 1000
+optimizer {
+  base_lr: 0.05 base_batch: 128 momentum: 0.9 nesterov: true weight_decay: 0.0005
+  warmup_epochs: 1 cosine {}
+}
+JOB
+  [ "$1" != float16 ] || echo 'loss_scaling {}' >>"$scratch/fashion.pbtxt"
+}
+
+# A ResNet-18 on Fashion-MNIST has a test accuracy of 0.92 or more in every precision.
+train_fashion() {
+  [ -n "$fashion" ] || { echo "no --fashion" && return 77; }
+  rm -rf "$scratch/fashion" && mkdir -p "$scratch/fashion" || return 1
+  fashion_shards train train && fashion_shards t10k test || return 1
+  "$here/bin/millrace" model resnet18 --classes 10 --image 28x28x1 >"$scratch/resnet18.pbtxt"
+  local precision accuracy
+  for precision in bfloat16 float16 float32; do
+    fashion_job "$precision"
+    "$here/bin/millrace" train "$scratch/fashion.pbtxt" --var "DATA=$scratch/fashion" |
+      tee "$scratch/fashion.log" || return 1
+    accuracy=$(sed -n 's/.*test accuracy \([0-9.]*\) .*/\1/p' "$scratch/fashion.log" | tail -n 1)
+    echo "$precision: test accuracy $accuracy"
+    awk -v accuracy="$accuracy" 'BEGIN { exit !(accuracy + 0 >= 0.92) }' || return 1
+  done
+}
+
 # One of two ranks is killed in the midst of a training: the other names it, and ends.
 train_loss() {
   have_shards || return
@@ -231,9 +272,14 @@ python_tests() {
 
 torch_step() {
   have_torch || return
-  local batch
-  for batch in 128 256; do python3 "$here/peers/torch_step.py" --batch $batch || return 1; done
-  python3 "$here/peers/torch_step.py" --batch 128 --compile || echo "torch.compile failed"
+  local batch mode
+  for batch in 128 256; do
+    python3 "$here/peers/torch_step.py" --batch $batch || return 1
+    for mode in default reduce-overhead; do
+      python3 "$here/peers/torch_step.py" --batch $batch --compile $mode ||
+        echo "torch.compile failed"
+    done
+  done
 }
 
 # A step as long as PyTorch's best one for that batch: how busy does the pipeline keep the GPU?
@@ -275,11 +321,12 @@ loaders() {
   done
 }
 
+export -f fashion_shards fashion_job train_fashion
 export -f doctor train_steps train_rates train_graphs train_fed train_rank ranks_job train_ranks
 export -f train_loss trainer_tests tests facts feed_tests queue_tests
 export -f nccl_tests sanitizer shards have_shards have_torch rate
 export -f feed_rates python_tests torch_step best_step_us utilisation torch_feed loaders
-export here results images scratch
+export here results images fashion scratch
 
 step facts 20 facts
 step doctor 30 doctor
@@ -296,6 +343,7 @@ step train_fed 90 train_fed
 step train_ranks 90 train_ranks
 step train_graphs 90 train_graphs
 step train_loss 90 train_loss
+step train_fashion 240 train_fashion
 step utilisation 90 utilisation
 step torch_feed 120 torch_feed
 step loaders 90 loaders

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """A training step of ResNet-50 in PyTorch on one GPU, on one batch that stays there; prints JSON.
 
-bfloat16 autocast, channels_last, SGD with momentum: the median of `--steps` steps, by events of the
-device. `--compile` adds torch.compile. What a loader has to feed, and the peer of a trainer.
+bfloat16 autocast, channels_last, fused SGD with momentum: the median of `--steps` steps, by events
+of the device. `--compile MODE` adds torch.compile in that mode. What a loader has to feed, and the
+peer of a trainer.
 """
 
 import argparse
@@ -16,8 +17,8 @@ import torchvision
 def step_seconds(options):
     torch.backends.cudnn.benchmark = True
     model = torchvision.models.resnet50().cuda().to(memory_format=torch.channels_last)
-    run = torch.compile(model) if options.compile else model
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+    run = torch.compile(model, mode=options.compile) if options.compile else model
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9, fused=True)
     images = torch.randn(options.batch, 3, 224, 224, device="cuda")
     images = images.to(memory_format=torch.channels_last)
     labels = torch.randint(1000, (options.batch,), device="cuda")
@@ -44,7 +45,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--batch", type=int, default=256)
     parser.add_argument("--steps", type=int, default=60)
-    parser.add_argument("--compile", action="store_true")
+    parser.add_argument("--compile", choices=["default", "reduce-overhead", "max-autotune"])
     options = parser.parse_args()
     seconds = step_seconds(options)
     print(json.dumps({"batch": options.batch, "compile": options.compile,
