@@ -24,7 +24,7 @@ DType ComputeTypeOf(const Job& job) {
 cuda::NetworkOptions NetworkOptionsOf(const Job& job, const cuda::ParameterStore& store,
                                       cuda::TunedPlans* tuned) {
   cuda::NetworkOptions options;
-  options.captures = job.cuda_graphs();
+  options.captures = !job.has_cuda_graphs() || job.cuda_graphs();
   options.graph_ends = cuda::LastOfBuckets(store.layout());
   options.tuned = tuned;
   return options;
