@@ -100,7 +100,8 @@ nccl_tests() { tests collectives_nccl_gpu_test; }
 sanitizer() {
   command -v compute-sanitizer >/dev/null || { echo "no compute-sanitizer" && return 77; }
   local program
-  for program in pipeline_device_gpu_test collectives_device_queue_gpu_test; do
+  for program in pipeline_device_gpu_test collectives_device_queue_gpu_test \
+    trainer_kernels_gpu_test; do
     compute-sanitizer --tool memcheck --report-api-errors no --error-exitcode 9 \
       "$here/bin/$program" --gtest_brief=1 || return 1
   done
@@ -347,7 +348,7 @@ step train_fashion 240 train_fashion
 step utilisation 90 utilisation
 step torch_feed 120 torch_feed
 step loaders 90 loaders
-step sanitizer 60 sanitizer
+step sanitizer 180 sanitizer
 
 printf '%s\n' "${table[@]}"
 [ "$failed" = 0 ] || {
