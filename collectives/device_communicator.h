@@ -22,10 +22,6 @@ class DeviceCommunicator : public Communicator {
   // those of this communicator, so it is called by the communicator's thread.
   virtual Communicator& bootstrap() = 0;
 
-  // Begins a sum (AllReduce, ReduceScatter or Reduce) of floating-point data that every rank
-  // multiplies by its `scale` on the way in, without a pass of its own.
-  virtual std::unique_ptr<Pending> StartScaled(const Request& request, double scale) = 0;
-
   // Device memory whose data moves without copies where the hardware can; every rank allocates the
   // same sizes in the same order. Lives as long as the communicator.
   //   UNIMPLEMENTED                              this library cannot allocate (NCCL before 2.19)
@@ -46,6 +42,15 @@ class DeviceCommunicator : public Communicator {
   // The queue on which the calls run; lives as long as the communicator. Only for this library.
   virtual DeviceQueue& queue() = 0;
 };
+
+// A group of one rank, on CUDA device `device`. Needs no NCCL: a rank that is alone sums nothing,
+// so calls are copies at most, on a stream of the group's own. `gradient_stream`: as NcclOptions'.
+//   UNIMPLEMENTED        this build has no CUDA parts
+//   FAILED_PRECONDITION  the driver or a device is missing
+//   INVALID_ARGUMENT     no device of that number
+//   other                CUDA's error
+absl::StatusOr<std::unique_ptr<DeviceCommunicator>> MakeSingleOnDevice(int device,
+                                                                       void* gradient_stream);
 
 }  // namespace millrace::collectives
 

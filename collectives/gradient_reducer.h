@@ -32,7 +32,7 @@ enum class ProgressPolicy {
   kAuto,    // chosen by backend, cores and ranks
   kInline,  // the caller's, in MarkReady if it need not wait, else in Finish; for busy cores
   kThread,  // a thread of the reducer's, which sleeps while it waits; for a spare core
-  // For gradients in a device's memory only (NCCL), where kAuto chooses it: MarkReady puts the sums
+  // For gradients in a device's memory only, where kAuto chooses it: MarkReady puts the sums
   // on the communicator's stream, and Finish waits for them. With kInline Finish does both.
   kStream,
 };
@@ -87,9 +87,9 @@ struct ReducerOptions {
   // True if the caller uses a communicator of the rank between a step's first MarkReady and its
   // Finish too. The reducer then has no thread.
   bool caller_communicates = false;
-  // Over NCCL, with a stream of gradients: true if sums are used on that stream alone. A rank that
-  // is alone, and whose outcomes depend on no sum, then does not wait for the device in Finish,
-  // which puts the stream behind the sums.
+  // On a device, with a stream of gradients: true if sums are used on that stream alone. A rank
+  // that is alone, and whose outcomes depend on no sum, then does not wait for the device in
+  // Finish, which puts the stream behind the sums.
   bool uses_sums_on_stream = false;
   bool shared_memory = true;  // true if this rank shares memory with the other ranks of its host
   // Over NCCL a reducer of a team has a communicator and a stream of its own, so all ranks bring a
@@ -121,12 +121,12 @@ struct GradientShard {
 };
 
 // Sums gradients over ranks, fused in buckets. The gradients live inside bucket memory, so fusion
-// copies nothing; ranks of one host share that memory. Over NCCL (MakeNccl) it is memory of the
-// device, from NcclCommunicator::Allocate (and so lives as long as the communicator), or the
-// caller's. NCCL then makes the sums, except those that are exact or go over a narrower wire
-// (docs/nccl.md). Thread-compatible. From a step's first MarkReady to its Finish the reducer's
-// thread may use the rank's communicators (unless `caller_communicates`); reducers that work at the
-// same time on several hosts need a team.
+// copies nothing; ranks of one host share that memory. On a device (MakeNccl, or MakeSingleOnDevice
+// for a rank alone) it is memory of the device, from DeviceCommunicator::Allocate (and so lives as
+// long as the communicator), or the caller's. NCCL sums there, but not what is exact or goes over a
+// narrower wire (docs/nccl.md). Thread-compatible. From a step's first MarkReady to its Finish the
+// reducer's thread may use the rank's communicators (unless `caller_communicates`); reducers that
+// work at the same time on several hosts need a team.
 class GradientReducer {
  public:
   // Plans the buckets once from `gradients` in the order in which backward makes them, and compares

@@ -68,6 +68,10 @@ class NcclCommunicator : public DeviceCommunicator {
  public:
   // The loaded library's version code: 22809 is 2.28.9.
   virtual int version() const = 0;
+
+  // Begins a sum (AllReduce, ReduceScatter or Reduce) of floating-point data that every rank
+  // multiplies by its `scale` on the way in, without a pass of its own.
+  virtual std::unique_ptr<Pending> StartScaled(const Request& request, double scale) = 0;
 };
 
 // The group of `bootstrap`'s ranks over NCCL. Collective. Keeps a group split from `bootstrap`,

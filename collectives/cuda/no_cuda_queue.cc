@@ -6,7 +6,7 @@ namespace millrace::collectives {
 
 absl::StatusOr<std::unique_ptr<DeviceQueue>> MakeCudaQueue(int, void*) {
   return absl::UnimplementedError(
-      "this build has no CUDA parts, which NCCL works on: build with MILLRACE_CUDA=ON");
+      "this build has no CUDA parts, which sums on GPUs need: build with MILLRACE_CUDA=ON");
 }
 
 }  // namespace millrace::collectives

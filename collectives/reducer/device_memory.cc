@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/status.h"
+#include "collectives/agreed.h"
 #include "collectives/nccl/on_device.h"
 
 namespace millrace::collectives {
@@ -91,6 +92,7 @@ absl::StatusOr<std::unique_ptr<DeviceMemory>> DeviceMemory::Make(DeviceCommunica
   }
   std::unique_ptr<DeviceMemory> made(new DeviceMemory(std::move(own), *device, parent));
   const absl::Status allocated = made->Allocate(plan, options, in_user_buffers);
+  if (group.size() == 1 && !allocated.ok()) return MarkAgreed(allocated);  // of no NCCL
   MILLRACE_RETURN_IF_ERROR(nccl::AgreeOnOutcome(group.bootstrap(), allocated));
   return made;
 }

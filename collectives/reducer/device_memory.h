@@ -19,7 +19,7 @@ namespace millrace::collectives {
 bool SumsByShares(const ReducerOptions& options);
 
 // The parts of a device that a reducer has: the communicator that sums, and memory. The memory of
-// buckets is NCCL's and goes with the communicator, the rest with this object.
+// buckets is the communicator's and goes with it, the rest with this object.
 class DeviceMemory {
  public:
   // `group` outlives this. A reducer of a team has a communicator of its own, with a stream.

@@ -352,7 +352,7 @@ std::string PlannedReducer::Summary() const {
         &text, "; ", groups.host_of.size(), " ranks in ", groups.num_hosts(),
         links_->note.empty() ? " hosts" : " groups, for memory is not shared: ", links_->note);
   }
-  if (device_ != nullptr) {
+  if (device_ != nullptr && device_->device().size() > 1) {
     absl::StrAppend(&text, "; ", device_->device().size(), " ranks over NCCL");
   }
   if (memory_ != nullptr) {

@@ -61,8 +61,11 @@ class HostQueue : public DeviceQueue {
   }
 
   absl::StatusOr<void*> Allocate(size_t bytes) override {
-    void* const memory = std::calloc(std::max<size_t>(1, bytes), 1);
-    if (memory == nullptr) return absl::ResourceExhaustedError("calloc");
+    constexpr size_t kAlignment = 256;  // as a device's
+    const size_t room = (std::max<size_t>(1, bytes) + kAlignment - 1) / kAlignment * kAlignment;
+    void* const memory = std::aligned_alloc(kAlignment, room);
+    if (memory == nullptr) return absl::ResourceExhaustedError("aligned_alloc");
+    std::fill_n(static_cast<std::byte*>(memory), room, std::byte{0});
     return memory;
   }
   void Free(void* memory) override {

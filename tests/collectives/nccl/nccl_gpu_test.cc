@@ -52,15 +52,27 @@ std::vector<absl::Status> RunOnGpu(int size, const GpuBody& body) {
   });
 }
 
+using MakeGroup =
+    std::function<absl::StatusOr<std::unique_ptr<Communicator>>(Communicator& bootstrap)>;
+
+absl::StatusOr<std::unique_ptr<Communicator>> MakeByNccl(Communicator& bootstrap) {
+  return MakeNccl(bootstrap, {.device = 0});
+}
+
+// A rank that is alone, without NCCL.
+absl::StatusOr<std::unique_ptr<Communicator>> MakeAlone(Communicator& /*bootstrap*/) {
+  return MakeSingleOnDevice(0, nullptr);
+}
+
 // The conformance suite knows host memory and one status.
-absl::Status RunStaged(int size, const RankBody& body) {
+absl::Status RunStaged(int size, const MakeGroup& make, const RankBody& body) {
   if (!Missing().ok()) {
     [] { GTEST_SKIP() << Missing(); }();
     return absl::OkStatus();
   }
   const auto outcomes = RunForked(size, kGuard, [&](Communicator& bootstrap) {
     PretendToBeAHost(bootstrap.rank());
-    MILLRACE_ASSIGN_OR_RETURN(auto comm, MakeNccl(bootstrap, {.device = 0}));
+    MILLRACE_ASSIGN_OR_RETURN(auto comm, make(bootstrap));
     StagedCommunicator staged(std::move(comm));
     return body(staged);
   });
@@ -71,11 +83,15 @@ absl::Status RunStaged(int size, const RankBody& body) {
 // Powers of two: NCCL may average by summing quotients, which are exact then.
 Backend OneGpu(int size) {
   return {absl::StrCat("ranks", size),
-          [size](const RankBody& body) { return RunStaged(size, body); }};
+          [size](const RankBody& body) { return RunStaged(size, MakeByNccl, body); }};
 }
 
-INSTANTIATE_TEST_SUITE_P(OneGpu, CommunicatorConformance, testing::Values(OneGpu(2), OneGpu(4)),
-                         BackendInstanceName);
+Backend Alone() {
+  return {"alone", [](const RankBody& body) { return RunStaged(1, MakeAlone, body); }};
+}
+
+INSTANTIATE_TEST_SUITE_P(OneGpu, CommunicatorConformance,
+                         testing::Values(OneGpu(2), OneGpu(4), Alone()), BackendInstanceName);
 
 class NcclGpuTest : public testing::Test {
  protected:
@@ -130,6 +146,14 @@ TEST_F(NcclGpuTest, GradientsOnTheDeviceHaveAllOptions) {
     });
     for (const absl::Status& outcome : outcomes) EXPECT_TRUE(outcome.ok()) << outcome;
   }
+}
+
+TEST_F(NcclGpuTest, GradientsOfARankAloneHaveAllOptionsWithoutNccl) {
+  const auto outcomes = RunForked(1, kGuard, [](Communicator& bootstrap) -> absl::Status {
+    MILLRACE_ASSIGN_OR_RETURN(const auto comm, MakeAlone(bootstrap));
+    return CheckAllOptions(*comm, ReducerOptions(), StagedReducer::Make);
+  });
+  EXPECT_TRUE(outcomes[0].ok()) << outcomes[0];
 }
 
 TEST_F(NcclGpuTest, ARankThatStaysAwayEndsTheOthersByTheDeadline) {

@@ -138,10 +138,6 @@ absl::StatusOr<std::unique_ptr<Communicator>> RecordingCommunicator::Split(int, 
   return absl::UnimplementedError("a recording has one group");
 }
 
-std::unique_ptr<Pending> RecordingCommunicator::StartScaled(const Request& request, double) {
-  return StartChecked(request, absl::OkStatus());
-}
-
 std::unique_ptr<Pending> RecordingCommunicator::StartChecked(const Request& request,
                                                              const absl::Status&) {
   queue_.Work(collectives::Name(request.kind),

@@ -73,8 +73,6 @@ class RecordingCommunicator final : public collectives::DeviceCommunicator {
   void Leave(const absl::Status& reason) override { bootstrap_.Leave(reason); }
 
   collectives::Communicator& bootstrap() override { return bootstrap_; }
-  std::unique_ptr<collectives::Pending> StartScaled(const collectives::Request& request,
-                                                    double scale) override;
   absl::StatusOr<void*> Allocate(size_t bytes) override;
   absl::Status Register(void* memory, size_t bytes) override;
   absl::Status Copy(void* to, const void* from, size_t bytes) override;
