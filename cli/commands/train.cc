@@ -155,7 +155,7 @@ int TrainJob(const Flags& flags) {
   if (flags.launch.connect.backend == "nccl") {
     return Fail(absl::InvalidArgumentError(
         "backend 'nccl' connects no ranks: take single, tcp or mpi. With --device cuda, gradients "
-        "go over NCCL in any case"));
+        "of several ranks go over NCCL in any case"));
   }
   UnboundedWatch watch(flags.launch.connect_timeout());
   trainer::TrainOptions options;

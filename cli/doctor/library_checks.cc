@@ -110,10 +110,13 @@ Findings CheckNccl(const Host& host) {
                                       .loading = kLoadingNccl,
                                       .variable = "MILLRACE_NCCL_LIBRARY",
                                       .wheel = "nvidia-nccl-cu",
-                                      .why = "a job on GPUs"});
+                                      .why = "a job on several GPUs"});
   if (finding.verdict == Verdict::kOk && nccl.limited != 0) {
     finding = Warned("nccl", finding.found + " registers no memory, which reducers on GPUs need",
                      "install NCCL 2.19 or newer");
+  }
+  if (finding.verdict == Verdict::kWarn && host.gpus.devices.size() == 1) {
+    absl::StrAppend(&finding.found, "; one GPU trains without it");
   }
   return {finding};
 }

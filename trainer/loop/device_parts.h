@@ -14,8 +14,9 @@
 namespace millrace::trainer {
 
 // The ranks as a group whose tensors are in memory of their devices, `device` being that of this
-// rank, number `ordinal` of its host: by NCCL. Collective; the group keeps one that is split from
-// `ranks`. Outcomes are collectives::MakeNccl's.
+// rank, number `ordinal` of its host. Several ranks take NCCL, and the group keeps one that is
+// split from `ranks`; a rank that is alone needs none. Collective. Outcomes are
+// collectives::MakeNccl's, or MakeSingleOnDevice's.
 absl::StatusOr<std::unique_ptr<collectives::Communicator>> ConnectDevices(
     collectives::Communicator& ranks, const cuda::Device& device, int ordinal);
 

@@ -96,7 +96,7 @@ struct StrategyOptions {
   bool layers_communicate = false;            // true if ranks also talk to each other before Finish
 
   // The device that computes and has the weights, which outlives the strategy; null: the host. The
-  // reducer's gradients are in its memory then: over NCCL its stream is the gradients'.
+  // reducer's gradients are in its memory then, and its stream is theirs in a group on devices.
   cuda::Device* device = nullptr;
   DType compute = DType::kF32;  // of the weights that products read on it: kF32, kBF16 or kF16
 };

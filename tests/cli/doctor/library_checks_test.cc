@@ -7,7 +7,9 @@
 namespace millrace::cli::doctor {
 namespace {
 
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 TEST(VersionTextTest, IsThatOfEachLibrary) {
   EXPECT_EQ(CudaVersionText(12040), "12.4");
@@ -54,19 +56,31 @@ TEST(LibraryChecksTest, WithoutGpusNoneIsMissed) {
   EXPECT_EQ(OnlyOf(CheckNccl(made.host)).verdict, Verdict::kSkip);
 }
 
-// One is enough: a training on one sums by NCCL too.
 TEST(LibraryChecksTest, GpusMissNcclAndCudnn) {
   MadeHost made;
   made.AddGpus();
-  made.host.gpus.devices.resize(1);
   made.host.libraries.nccl = {.error = "no NCCL: tried libnccl.so.2 (the default): cannot open"};
   const Finding nccl = OnlyOf(CheckNccl(made.host));
   EXPECT_EQ(nccl.verdict, Verdict::kWarn);
+  EXPECT_THAT(nccl.found, HasSubstr("cannot open"));
   EXPECT_THAT(nccl.mend, HasSubstr("pip install nvidia-nccl-cu13"));
   made.host.libraries.cudnn = {.error = "no cuDNN: tried libcudnn.so.9 (the default): cannot open"};
   const Finding cudnn = OnlyOf(CheckCudnn(made.host));
   EXPECT_EQ(cudnn.verdict, Verdict::kWarn);
   EXPECT_THAT(cudnn.mend, HasSubstr("pip install nvidia-cudnn-cu13"));
+}
+
+// It cannot be one of several hosts.
+TEST(LibraryChecksTest, OneGpuWithoutNcclIsAWarningThatSaysWhatItCanDo) {
+  MadeHost made;
+  made.AddGpus();
+  EXPECT_GT(made.host.gpus.devices.size(), 1u);
+  made.host.libraries.nccl = {.error = "no NCCL: tried libnccl.so.2 (the default): cannot open"};
+  EXPECT_THAT(OnlyOf(CheckNccl(made.host)).found, Not(HasSubstr("one GPU")));
+  made.host.gpus.devices.resize(1);
+  const Finding nccl = OnlyOf(CheckNccl(made.host));
+  EXPECT_EQ(nccl.verdict, Verdict::kWarn);
+  EXPECT_THAT(nccl.found, EndsWith("cannot open; one GPU trains without it"));
 }
 
 TEST(LibraryChecksTest, ACudnnThatIsTooOldForTheTrainerIsAWarning) {
