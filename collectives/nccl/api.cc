@@ -4,6 +4,7 @@
 
 #include "collectives/nccl/api.h"
 
+#include "absl/strings/cord.h"
 #include "absl/strings/str_cat.h"
 #include "base/loaded_library.h"
 #include "base/status.h"
@@ -13,6 +14,9 @@ namespace {
 
 constexpr char kVariable[] = "MILLRACE_NCCL_LIBRARY";
 constexpr char kDefaultLibrary[] = "libnccl.so.2";
+
+// Payload of a status that IsRemote.
+constexpr char kRemoteUrl[] = "type.millrace/nccl-remote-error";
 
 absl::StatusOr<int> CheckVersion(const LoadedLibrary& library, const std::string& name) {
   GetVersion* get_version = nullptr;
@@ -103,9 +107,13 @@ absl::Status ToStatus(const Api& api, Result result, Comm comm, std::string_view
   if (result == Result::kSuccess || result == Result::kInProgress) return absl::OkStatus();
   const char* const detail = api.get_last_error(comm);
   const bool has_detail = detail != nullptr && *detail != '\0';
-  return absl::Status(CodeOf(result),
+  absl::Status status(CodeOf(result),
                       absl::StrCat(ToAbsl(call), ": ", api.get_error_string(result),
                                    has_detail ? ": " : "", has_detail ? detail : ""));
+  if (result == Result::kRemoteError) status.SetPayload(kRemoteUrl, absl::Cord());
+  return status;
 }
+
+bool IsRemote(const absl::Status& status) { return status.GetPayload(kRemoteUrl).has_value(); }
 
 }  // namespace millrace::collectives::nccl

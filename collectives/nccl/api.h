@@ -66,6 +66,10 @@ absl::StatusOr<std::shared_ptr<const Api>> LoadApi(const std::string& library);
 //   INTERNAL             CUDA or NCCL itself
 absl::Status ToStatus(const Api& api, Result result, Comm comm, std::string_view call);
 
+// True if ToStatus made it of kRemoteError: another rank, or the way to it, has failed, not this
+// one. Also after Annotate.
+bool IsRemote(const absl::Status& status);
+
 }  // namespace millrace::collectives::nccl
 
 #endif  // MILLRACE_COLLECTIVES_NCCL_API_H_

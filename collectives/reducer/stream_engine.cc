@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
+#include "collectives/nccl/api.h"
 
 namespace millrace::collectives {
 namespace {
@@ -109,14 +110,18 @@ absl::Status StreamEngine::EndFirst() {
   return Explained(MetAt(bucket, status));
 }
 
-// NCCL says that a peer is gone, not which one; a peer that has left has told it beside NCCL.
+// NCCL says that a peer is gone, not which one; a peer that has left has told it beside NCCL. A
+// rank whose own part has failed asks nobody: the others, who ask, are to hear that it leaves.
 absl::Status StreamEngine::Explained(const absl::Status& failure) {
   if (!absl::IsUnavailable(failure) || PeerLostOf(failure).has_value()) return failure;
   Communicator& beside = device_.bootstrap();
-  const WaitLimits limits = beside.limits();
-  beside.set_limits({kToSayWhy, nullptr});
-  const absl::Status met = beside.Barrier();
-  beside.set_limits(limits);
+  absl::Status met = beside.Heard();
+  if (met.ok() && nccl::IsRemote(failure)) {
+    const WaitLimits limits = beside.limits();
+    beside.set_limits({kToSayWhy, nullptr});
+    met = beside.Barrier();
+    beside.set_limits(limits);
+  }
   return PeerLostOf(met).has_value() ? met : failure;
 }
 

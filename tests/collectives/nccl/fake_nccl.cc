@@ -82,6 +82,8 @@ struct State {
   bool finalized = false;
   uint64_t calls = 0;
   uint64_t splits = 0;
+  // Begun by the rank's thread, also in communicators that are split from this one.
+  std::shared_ptr<int> operations = std::make_shared<int>(0);
   Comm* split_out = nullptr;  // where the child of the split under way goes
   std::vector<double> scales;
   int registrations = 0;
@@ -241,20 +243,29 @@ void Fail(State& state, Result error) {
   if (state.error == Result::kSuccess) state.error = error;
 }
 
-// True, and the rank's error is set, where the test wants this operation to fail.
-bool FailsHere(State& state) {
+Result Ask(const std::function<Result(int rank, int operation)>& hook, int rank, int operation) {
+  return hook ? hook(rank, operation) : Result::kSuccess;
+}
+
+// On the rank's stream, before an operation. False, and the rank's error is set, where the test
+// wants it to fail.
+bool Comes(State& state, int operation) {
+  control.WaitWhileHeld();
+  const Result result = Ask(control.on_begin, state.rank, operation);
+  const MutexLock lock(TheWorld().mu);
+  if (result != Result::kSuccess) Fail(state, result);
   int rank = state.rank;
-  if (!control.fails_on.compare_exchange_strong(rank, -1)) return false;
-  Fail(state, control.failure);
-  return true;
+  const bool fails = control.fails_on.compare_exchange_strong(rank, -1);
+  if (fails) Fail(state, control.failure);
+  return !fails && result == Result::kSuccess;
 }
 
 // On the rank's stream.
-void RunCollective(const std::shared_ptr<State>& state, uint64_t place, const Op& op) {
-  control.WaitWhileHeld();
+void RunCollective(const std::shared_ptr<State>& state, int operation, uint64_t place,
+                   const Op& op) {
+  if (!Comes(*state, operation)) return;
   World& world = TheWorld();
   MutexLock lock(world.mu);
-  if (FailsHere(*state)) return;
   Meeting& meeting = state->group->meetings[place];
   meeting.ops[state->rank] = op;
   const bool complete = static_cast<int>(meeting.ops.size()) == state->group->size;
@@ -282,11 +293,10 @@ void Post(Group& group, std::pair<int, int> pair, const std::shared_ptr<Message>
 
 using Batch = std::vector<std::pair<std::pair<int, int>, std::shared_ptr<Message>>>;
 
-void RunMessages(const std::shared_ptr<State>& state, const Batch& batch) {
-  control.WaitWhileHeld();
+void RunMessages(const std::shared_ptr<State>& state, int operation, const Batch& batch) {
+  if (!Comes(*state, operation)) return;
   World& world = TheWorld();
   MutexLock lock(world.mu);
-  if (FailsHere(*state)) return;
   for (const auto& [pair, message] : batch) Post(*state->group, pair, message);
   world.changed.NotifyAll();
   const auto ended = [&] {
@@ -317,8 +327,10 @@ Result Begin(State& state) {
 
 Result EnqueueCollective(Comm comm, Stream stream, Op op) {
   const std::shared_ptr<State> state = FromComm(comm);
+  const int operation = (*state->operations)++;
+  Result result = Ask(control.on_call, state->rank, operation);
+  if (result != Result::kSuccess) return result;
   uint64_t place = 0;
-  Result result;
   {
     MutexLock lock(TheWorld().mu);
     result = Begin(*state);
@@ -328,7 +340,7 @@ Result EnqueueCollective(Comm comm, Stream stream, Op op) {
     }
   }
   if (result != Result::kSuccess && result != Result::kInProgress) return result;
-  static_cast<HostStream*>(stream)->Enqueue([=] { RunCollective(state, place, op); });
+  static_cast<HostStream*>(stream)->Enqueue([=] { RunCollective(state, operation, place, op); });
   return result;
 }
 
@@ -345,14 +357,16 @@ Result EnqueueOpenGroup() {
   const OpenGroup group = std::exchange(open_group, OpenGroup());
   if (group.batch.empty()) return Result::kSuccess;
   const std::shared_ptr<State> state = FromComm(group.comm);
-  Result result;
+  const int operation = (*state->operations)++;
+  Result result = Ask(control.on_call, state->rank, operation);
+  if (result != Result::kSuccess) return result;
   {
     MutexLock lock(TheWorld().mu);
     result = Begin(*state);
   }
   if (result != Result::kSuccess && result != Result::kInProgress) return result;
-  static_cast<HostStream*>(group.stream)->Enqueue([state, batch = group.batch] {
-    RunMessages(state, batch);
+  static_cast<HostStream*>(group.stream)->Enqueue([state, operation, batch = group.batch] {
+    RunMessages(state, operation, batch);
   });
   return result;
 }
@@ -364,7 +378,7 @@ Result AddMessage(Comm comm, Stream stream, std::pair<int, int> pair, const Mess
   return open_group.depth > 0 ? Result::kSuccess : EnqueueOpenGroup();
 }
 
-[[maybe_unused]] void MakeChildren(SplitMeeting& split) {
+[[maybe_unused]] void MakeChildren(const Group& parent, SplitMeeting& split) {
   std::map<int, std::vector<std::pair<int, int>>> by_color;  // (key, rank)
   for (const auto& [rank, wish] : split.wishes)
     by_color[wish.first].emplace_back(wish.second, rank);
@@ -376,6 +390,7 @@ Result AddMessage(Comm comm, Stream stream, std::pair<int, int> pair, const Mess
       auto child = std::make_shared<State>();
       child->group = group;
       child->rank = i;
+      child->operations = parent.members.at(members[i].second)->operations;
       group->members[i] = child.get();
       split.children[members[i].second] = std::move(child);
     }
@@ -454,7 +469,7 @@ MILLRACE_FAKE_EXPORT Result ncclCommSplit(Comm comm, int color, int key, Comm* c
   SplitMeeting& split = state.group->splits[state.splits++];
   split.wishes[state.rank] = {color, key};
   state.split_out = child;
-  if (static_cast<int>(split.wishes.size()) == state.group->size) MakeChildren(split);
+  if (static_cast<int>(split.wishes.size()) == state.group->size) MakeChildren(*state.group, split);
   return Result::kInProgress;
 }
 

@@ -2,6 +2,7 @@
 #define MILLRACE_TESTS_COLLECTIVES_NCCL_FAKE_NCCL_H_
 
 #include <atomic>
+#include <functional>
 
 #include "base/mutex.h"
 #include "collectives/nccl/types.h"
@@ -22,6 +23,14 @@ struct FakeNcclControl {
   // The next operation of this rank never ends, and reports `failure` as its asynchronous error.
   std::atomic<int> fails_on = -1;
   std::atomic<nccl::Result> failure = nccl::Result::kSystemError;
+  // Asked by the number of a rank's operation in its communicator and those that are split from it,
+  // from 0; empty: all succeed.
+  // On the thread that calls: what is not kSuccess is what the call returns, and there is no
+  // operation.
+  std::function<nccl::Result(int rank, int operation)> on_call;
+  // On the stream, as the operation comes to its head: what is not kSuccess is its asynchronous
+  // error, and it never ends.
+  std::function<nccl::Result(int rank, int operation)> on_begin;
   // The last element of this rank's float32 results is wrong, but for messages.
   std::atomic<int> spoils_on = -1;
   // Ranks hear of a peer's abort, as over a network (as over NVLink they do not).
