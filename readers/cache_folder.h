@@ -14,7 +14,8 @@
 
 namespace millrace::readers {
 
-// The folder of files that can be made again: indexes of shards, outcomes of filters. Immutable,
+// The folder of files that can be made again: indexes of shards, outcomes of filters,
+// plans of GPUs. Immutable,
 // thread-safe, and safe between processes: a file is made under a lock and renamed into place.
 class CacheFolder {
  public:

@@ -6,9 +6,8 @@
 # Each step has a time limit and a log, FOLDER/STEP.log (results/ beside this file unless named). A
 # step that ran to its end is not run again, so a run that was cut short goes on where it was. TAR
 # has JPEG files; without one the steps that feed the GPU are skipped. FOLDER of --fashion has the
-# four files of Fashion-MNIST. Python with torch and
-# torchvision, where there is one, gives the peers' figures. Ends with a line per step; exits 0 when
-# none failed.
+# four files of Fashion-MNIST. Python with torch and torchvision, where there is one, gives the
+# peers' figures. Ends with a line per step; exits 0 when none failed.
 set -uo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 images='' fashion='' results=$here/results only=()

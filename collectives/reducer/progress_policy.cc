@@ -19,7 +19,7 @@ ChosenPolicy ChoosePolicy(const ReducerOptions& options, int cores, int local_ra
       between_hosts.has_value() && (!between_hosts->any_thread || options.team != nullptr);
   if (options.policy == ProgressPolicy::kInline) return {ProgressPolicy::kInline, "as asked for"};
   if (options.caller_communicates) {
-    return {ProgressPolicy::kInline, "layers exchange sums amid the step"};
+    return {ProgressPolicy::kInline, "ranks exchange sums amid the step"};
   }
   if (options.policy == ProgressPolicy::kThread && !one_thread_only) {
     return {ProgressPolicy::kThread, "as asked for"};

@@ -168,6 +168,7 @@ absl::Status StreamEngine::AwaitCalls(bool sums, size_t most) {
 
 absl::Status StreamEngine::EndCalls() {
   MILLRACE_RETURN_IF_ERROR(AwaitCalls(/*sums=*/false));
+  num_calls_ = 0;
   return AwaitStream();
 }
 

@@ -343,7 +343,7 @@ absl::Status Opener::OpenStrategies() {
   options.compute_threads = session.cores.compute;
   options.progress = &progress_;
   options.team = session.team.get();
-  options.layers_communicate = session.sums != nullptr || session.device != nullptr;
+  options.ranks_communicate = session.sums != nullptr || session.device != nullptr;
   options.device = session.device.get();
   options.compute = ComputeTypeOf(session.job.job);
   Communicator& group = session.device_group != nullptr ? *session.device_group : communicator_;

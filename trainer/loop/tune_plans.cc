@@ -14,7 +14,7 @@ using collectives::Communicator;
 
 namespace {
 
-// The rows of the batches of rank 0.
+// The rows of every rank's batches, unless the lanes of a cut do not divide evenly.
 int64_t RowsOf(const PlanNumbers& numbers, int ranks) {
   return static_cast<int64_t>((numbers.batch + ranks - 1) / ranks);
 }
@@ -62,6 +62,8 @@ absl::Status TunePlans(const std::string& folder, Communicator& communicator, Se
   const absl::Status mine = WithoutExceptions(
       [&] { return is_first ? TuneHere(folder, communicator.size(), session) : absl::OkStatus(); });
   MILLRACE_RETURN_IF_ERROR(AgreeOnStatus(communicator, mine));
+  MILLRACE_RETURN_IF_ERROR(CheckSameText(communicator, "the GPU and its cuDNN",
+                                         session.device->PlansKey(), FirstDifferentLine));
   std::string text = is_first ? session.tuned->book().ToText() : "";
   MILLRACE_RETURN_IF_ERROR(BroadcastText(communicator, text));
   const absl::StatusOr<cuda::PlanBook> book = cuda::PlanBook::FromText(text);

@@ -111,7 +111,7 @@ collectives::ReducerOptions StrategyMaker::ReducerOptionsOfRun() const {
   options.team = options_.team;
   options.first_step = static_cast<int64_t>(options_.first_step);
   options.compute_threads = options_.device != nullptr ? 0 : options_.compute_threads;
-  options.caller_communicates = options_.layers_communicate;
+  options.caller_communicates = options_.ranks_communicate;
   options.uses_sums_on_stream = options_.device != nullptr;
   return options;
 }

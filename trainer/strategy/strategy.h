@@ -93,7 +93,7 @@ struct StrategyOptions {
   int compute_threads = 1;
   collectives::Progress* progress = nullptr;  // outlives the strategy; null: none
   collectives::ReducerTeam* team = nullptr;   // of several strategies; null: this is the only one
-  bool layers_communicate = false;            // true if ranks also talk to each other before Finish
+  bool ranks_communicate = false;             // true if ranks also talk to each other before Finish
 
   // The device that computes and has the weights, which outlives the strategy; null: the host. The
   // reducer's gradients are in its memory then, and its stream is theirs in a group on devices.

@@ -72,6 +72,7 @@ class DeviceTrainTest : public TrainTest {
     auto device = std::make_unique<cuda::HostDevice>(cuda::HostKernels());
     device->fault = fault_;
     device->plans = {"eng0", "eng1", "eng2"};
+    if (have_unlike_libraries_) device->plans_key = absl::StrCat("GPU, cuDNN 9.", rank);
     device->build = [this, rank](const std::string& plan) {
       const std::lock_guard lock(mu_);
       built_[rank].insert(plan);
@@ -121,6 +122,7 @@ class DeviceTrainTest : public TrainTest {
   int calls_ = 0;  // of fault_
   // By rank.
   std::map<int, std::set<std::string>> built_;  // plans of products
+  bool have_unlike_libraries_ = false;
   std::map<int, int> num_timed_;
   std::vector<std::string> warnings_;  // KeepWarningsOfPlans'
 };

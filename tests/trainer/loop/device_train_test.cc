@@ -221,6 +221,12 @@ TEST_F(DeviceTrainTest, AllRanksTakeThePlansThatTheFirstOneFindsQuick) {
   EXPECT_THAT(lines_, Contains(AllOf(HasSubstr("backend"), HasSubstr(" 0 of them timed now"))));
 }
 
+TEST_F(DeviceTrainTest, RanksOfUnlikeLibrariesDoNotShareTunedPlans) {
+  have_unlike_libraries_ = true;
+  WriteDeviceJob("cudnn_plans: \"tuned\"");
+  EXPECT_MESSAGE(Run(2).status(), absl::StatusCode::kInvalidArgument);
+}
+
 TEST_F(DeviceTrainTest, AFileOfPlansThatIsNotWholeIsAWarning) {
   const std::vector<std::string>& warnings = KeepWarningsOfPlans();
   const std::string tuned = "cudnn_plans: \"tuned\"";

@@ -104,7 +104,7 @@ TEST_F(SynchronizedNormTrainTest, AllRanksHaveTheSameBitsWhateverTheReduction) {
     SCOPED_TRACE(reduction);
     const std::string more = absl::StrCat("reduction { digest_every: 1 ", reduction, " }");
     const Tensors two = Trained(2, more);
-    EXPECT_THAT(lines_, Contains(HasSubstr("layers exchange sums amid the step")));
+    EXPECT_THAT(lines_, Contains(HasSubstr("ranks exchange sums amid the step")));
     EXPECT_LT(Difference(Trained(1, more), two), 1e-5);
   }
 }

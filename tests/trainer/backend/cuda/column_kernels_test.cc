@@ -128,7 +128,7 @@ TEST(DividerTest, QuotientsAreThoseOfDivisions) {
     for (int64_t quotient = 0; quotient <= kMost / by; quotient += 1 + kMost / by / 1000) {
       for (const int64_t value : {quotient * by - 1, quotient * by, quotient * by + 1, kMost}) {
         if (value < 0 || value > kMost) continue;
-        ASSERT_EQ(divider.Quotient(static_cast<int>(value)), value / by) << value << " / " << by;
+        ASSERT_EQ(divider.Divide(static_cast<int>(value)), value / by) << value << " / " << by;
       }
     }
   }

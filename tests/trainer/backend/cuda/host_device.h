@@ -36,6 +36,7 @@ class HostDevice final : public Device {
   std::function<bool(const ProductSpec& spec)> lacks;
   // The plans of every product, which compute alike. MakeProduct takes the first.
   std::vector<std::string> plans = {"naive"};
+  std::string plans_key = "host stand-in, no library";
   // Whether a plan can be built; empty: all can.
   std::function<absl::Status(const std::string& plan)> build;
   // What Time tells of work whose last product has this plan; empty: always 1.
@@ -61,7 +62,7 @@ class HostDevice final : public Device {
   std::vector<MadeProduct> MakeProducts(std::span<const ProductRequest> requests,
                                         int threads) override;
   absl::StatusOr<std::vector<std::string>> PlansOf(const ProductSpec& spec) override;
-  std::string PlansKey() const override { return "host stand-in, no library"; }
+  std::string PlansKey() const override { return plans_key; }
   absl::StatusOr<double> Time(const std::function<absl::Status()>& work) override;
   absl::Status Copy(void* to, const void* from, size_t bytes) override;
   absl::Status Zero(void* memory, size_t bytes) override;

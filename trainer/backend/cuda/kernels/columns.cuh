@@ -25,7 +25,6 @@ constexpr int64_t kWavesOfSums = 2;
 constexpr int64_t kWavesOfPass = 4;
 constexpr int64_t kMaxBlocksAtATime = 4 * kMultiprocessors;
 constexpr int64_t kMaxSumBlocks = kWavesOfSums * kMaxBlocksAtATime;
-constexpr int kColumnBlocks = 3;      // of a multiprocessor; four have too few registers
 constexpr int64_t kThreadPixels = 8;  // the least that are worth a thread
 
 // Threads of a block side by side, each with kSize channels, and one below the other.

@@ -59,7 +59,7 @@ class Divider {
       : shift_(31 + std::bit_width(static_cast<uint64_t>(by - 1))),
         factor_(static_cast<uint32_t>(((uint64_t{1} << shift_) + by - 1) / by)) {}
 
-  __device__ int Quotient(int value) const {
+  __device__ int Divide(int value) const {
     return static_cast<int>((uint64_t{static_cast<uint32_t>(value)} * factor_) >> shift_);
   }
 

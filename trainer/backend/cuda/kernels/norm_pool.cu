@@ -36,9 +36,9 @@ class Images {
 
   __device__ Pixel At(int64_t index) const {
     const auto pixel = static_cast<int>(index);
-    const int row = by_pixels_.Quotient(pixel);
+    const int row = by_pixels_.Divide(pixel);
     const int rest = pixel - row * pixels_;
-    const int y = by_width_.Quotient(rest);
+    const int y = by_width_.Divide(rest);
     return {row, y, rest - y * width_};
   }
 
@@ -80,8 +80,8 @@ class Axis {
   __device__ Range WindowsOf(int pixel) const {
     const int distance = pixel + padding_;
     const int begin = distance - kernel_ + stride_;
-    const int end = by_stride_.Quotient(distance) + 1;
-    return {begin > 0 ? by_stride_.Quotient(begin) : 0, end < out_ ? end : out_};
+    const int end = by_stride_.Divide(distance) + 1;
+    return {begin > 0 ? by_stride_.Divide(begin) : 0, end < out_ ? end : out_};
   }
 
  private:
