@@ -211,13 +211,17 @@ class LimitsTest(unittest.TestCase):
         plan.write_text(f'stage {{ tfrecord {{ files: "{self.folder}/s*.tfrecord" }} }}\n'
                         'stage { padded_batch { size: 100 } }\nlanes: 1\n')
         env = {"XDG_CACHE_HOME": str(self.folder / "cache")}
+        # In less the program is not loaded, or a library's start fails, before it can say anything.
+        sizes = [megabytes for megabytes in [*range(60, 160, 4), *range(160, 500, 40)]
+                 if limited("--version", limits=[(resource.RLIMIT_AS, megabytes * MIB)])
+                 .returncode == 0]
+        self.assertIn(100, sizes)
         for args in (["run", plan], ["explain", plan], ["show", plan, "--out", plan.with_suffix("")],
                      ["records", "inspect", *shards], ["train", self.job()]):
-            # Below the smallest the program cannot be loaded: 127, said by the loader.
-            for megabytes in [*range(60, 160, 4), *range(160, 500, 40)]:
+            for megabytes in sizes:
                 shutil.rmtree(self.folder / "checkpoints", ignore_errors=True)
                 done = limited(*args, limits=[(resource.RLIMIT_AS, megabytes * MIB)], env=env)
-                self.assertIn(done.returncode, (0, 1, 127), (args, megabytes, done.stderr))
+                self.assertIn(done.returncode, (0, 1), (args, megabytes, done.stderr))
                 said = "millrace: error: " in done.stderr  # several of several files
                 self.assertEqual(said, done.returncode == 1, (args, megabytes, done.stderr))
 
