@@ -2,7 +2,6 @@
 
 #include <utility>
 
-#include "tests/trainer/backend/cuda/order/update_uses.h"
 #include "trainer/backend/cuda/folding.h"
 
 namespace millrace::trainer::cuda::order {
@@ -57,13 +56,6 @@ class Collector {
 // Elements from the first that a slice uses to the last.
 int64_t Hull(int64_t rows, int64_t row_width, int64_t width) {
   return rows == 0 ? 0 : (rows - 1) * row_width + width;
-}
-
-// Kernels are functions without state, so the recording is the stream's.
-absl::Status Put(void* stream, const char* kernel, const Uses& uses) {
-  Recording::Stream* const handle = Recording::ToStream(stream);
-  handle->recording.Work(handle->number, kernel, uses);
-  return absl::OkStatus();
 }
 
 const void* At(const void* memory, int64_t element, DType type) {
@@ -345,77 +337,6 @@ Uses UsesOf(const ProductSpec& spec, const ProductTensors& tensors) {
       return uses.Writes(tensors.w, w, spec.result).Done();
   }
   return {};
-}
-
-const Kernels& RecordingKernels() {
-  static const Kernels kKernels = {
-      .convert = [](void* on, const ConvertArgs& args) { return Put(on, "convert", UsesOf(args)); },
-      .fold = [](void* on, const FoldArgs& args) { return Put(on, "fold", UsesOf(args)); },
-      .fold_weights =
-          [](void* on, const FoldWeightsArgs& args) {
-            return Put(on, "fold_weights", UsesOfFoldWeights(args));
-          },
-      .unfold_weights =
-          [](void* on, const FoldWeightsArgs& args) {
-            return Put(on, "unfold_weights", UsesOfUnfoldWeights(args));
-          },
-      .activate = [](void* on,
-                     const ActivationArgs& args) { return Put(on, "activate", UsesOf(args)); },
-      .activate_backward =
-          [](void* on, const ActivationBackwardArgs& args) {
-            return Put(on, "activate_backward", UsesOf(args));
-          },
-      .binary = [](void* on, const BinaryArgs& args) { return Put(on, "binary", UsesOf(args)); },
-      .slice = [](void* on, const SliceArgs& args) { return Put(on, "slice", UsesOf(args)); },
-      .column_sums =
-          [](void* on, const ColumnSumsArgs& args) { return Put(on, "column_sums", UsesOf(args)); },
-      .pool = [](void* on, const PoolArgs& args) { return Put(on, "pool", UsesOfPool(args)); },
-      .pool_backward =
-          [](void* on, const PoolArgs& args) {
-            return Put(on, "pool_backward", UsesOfPoolBackward(args));
-          },
-      .norm_measure =
-          [](void* on, const NormArgs& args) {
-            return Put(on, "norm_measure", UsesOfNormMeasure(args));
-          },
-      .norm_moments =
-          [](void* on, const NormArgs& args) {
-            return Put(on, "norm_moments", UsesOfNormMoments(args));
-          },
-      .norm_moments_of_running =
-          [](void* on, const NormArgs& args) {
-            return Put(on, "norm_moments_of_running", UsesOfNormMomentsOfRunning(args));
-          },
-      .norm_apply =
-          [](void* on, const NormArgs& args) {
-            return Put(on, "norm_apply", UsesOfNormApply(args));
-          },
-      .norm_backward_sums =
-          [](void* on, const NormArgs& args) {
-            return Put(on, "norm_backward_sums", UsesOfNormBackwardSums(args));
-          },
-      .norm_backward_combine =
-          [](void* on, const NormArgs& args) {
-            return Put(on, "norm_backward_combine", UsesOfNormBackwardCombine(args));
-          },
-      .norm_pool =
-          [](void* on, const NormPoolArgs& args) {
-            return Put(on, "norm_pool", UsesOfNormPool(args));
-          },
-      .norm_pool_backward_sums =
-          [](void* on, const NormPoolArgs& args) {
-            return Put(on, "norm_pool_backward_sums", UsesOfNormPoolBackwardSums(args));
-          },
-      .norm_pool_backward_combine =
-          [](void* on, const NormPoolArgs& args) {
-            return Put(on, "norm_pool_backward_combine", UsesOfNormPoolBackwardCombine(args));
-          },
-      .dropout = [](void* on, const DropoutArgs& args) { return Put(on, "dropout", UsesOf(args)); },
-      .loss = [](void* on, const LossArgs& args) { return Put(on, "loss", UsesOf(args)); },
-      .update = &RecordingUpdateKernels(),
-      .scratch_bytes = RecordedScratchBytes,
-  };
-  return kKernels;
 }
 
 }  // namespace millrace::trainer::cuda::order

@@ -42,9 +42,6 @@ size_t RecordedScratchBytes(int64_t rows, int64_t channels);
 // Without the workspace.
 Uses UsesOf(const ProductSpec& spec, const ProductTensors& tensors);
 
-// The kernels of a recording: each is an item of work on its stream, a Recording::Stream.
-const Kernels& RecordingKernels();
-
 }  // namespace millrace::trainer::cuda::order
 
 #endif  // MILLRACE_TESTS_TRAINER_BACKEND_CUDA_ORDER_KERNEL_USES_H_

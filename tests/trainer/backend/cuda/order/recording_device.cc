@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
 #include "tests/trainer/backend/cuda/order/kernel_uses.h"
+#include "tests/trainer/backend/cuda/order/recording_kernels.h"
 
 namespace millrace::trainer::cuda::order {
 namespace {
