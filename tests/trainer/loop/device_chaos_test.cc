@@ -33,7 +33,7 @@ class LateRanks {
  public:
   // `slow`: the rank that is late every time; -1: drawn for each.
   LateRanks(int world, int slow, unsigned seed)
-      : slow_(slow), seed_(seed), begun_(static_cast<size_t>(world)) {}
+      : world_(world), slow_(slow), seed_(seed), begun_(static_cast<size_t>(world)) {}
 
   void Call(int rank, int operation) {
     if (IsLate(rank, operation, /*calls=*/true)) AwaitOthers(rank, operation);
@@ -48,7 +48,7 @@ class LateRanks {
  private:
   bool IsLate(int rank, int operation, bool calls) const {
     std::mt19937 random(seed_ * 100'003 + static_cast<unsigned>(operation));
-    const int drawn = static_cast<int>(random() % begun_.size());
+    const int drawn = static_cast<int>(random() % static_cast<unsigned>(world_));
     return rank == (slow_ >= 0 ? slow_ : drawn) && (random() % 2 == 0) == calls;
   }
   void AwaitOthers(int rank, int operation) {
@@ -62,6 +62,7 @@ class LateRanks {
     return true;
   }
 
+  const int world_;
   const int slow_;
   const unsigned seed_;
   Mutex mu_;
