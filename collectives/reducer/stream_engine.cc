@@ -90,16 +90,28 @@ absl::Status StreamEngine::BeginFull(bool counts) {
 absl::Status StreamEngine::Begin(size_t bucket) {
   Enter(bucket, Phase::kReducing);
   times_.Begin(step_, bucket);
+  Mark reached;
+  if (is_watched()) {
+    MILLRACE_ASSIGN_OR_RETURN(reached, Record());
+  }
   DeviceSums::Calls calls;
   const absl::Status status = sums_.Sum(bucket, rows_, calls);
-  Await(bucket, calls);
+  Await(bucket, calls, std::move(reached));
   Enter(bucket, Phase::kBackward);
   return MetAt(bucket, status);
 }
 
-void StreamEngine::Await(size_t bucket, DeviceSums::Calls& calls) {
+absl::StatusOr<StreamEngine::Mark> StreamEngine::Record() {
+  DeviceQueue& queue = memory_.queue();
+  MILLRACE_ASSIGN_OR_RETURN(void* const mark, queue.Record());
+  return Mark(mark, ReleaseMark{&queue});
+}
+
+void StreamEngine::Await(size_t bucket, DeviceSums::Calls& calls, Mark reached) {
   num_calls_ += calls.size();
-  for (auto& call : calls) calls_.push_back({bucket, std::move(call)});
+  for (auto& call : calls) {
+    calls_.push_back({bucket, std::move(call), std::exchange(reached, nullptr)});
+  }
 }
 
 absl::Status StreamEngine::EndFirst() {
@@ -159,11 +171,21 @@ absl::Status StreamEngine::AwaitCalls(bool sums, size_t most) {
       MILLRACE_RETURN_IF_ERROR(EndFirst());
       continue;
     }
-    if (sums) Enter(calls_.front().bucket, Phase::kWaiting);
+    if (sums) ShowFirst();
     MILLRACE_RETURN_IF_ERROR(CheckPeers());
     std::this_thread::sleep_for(kBetweenQuestions);
   }
   return absl::OkStatus();
+}
+
+// The calls before the first have ended, so what is left before its mark is this device's work
+// alone. An error of the device is the call's to tell.
+void StreamEngine::ShowFirst() {
+  Call& first = calls_.front();
+  if (first.reached != nullptr && memory_.queue().Query(first.reached.get()).value_or(true)) {
+    first.reached.reset();
+  }
+  Enter(first.bucket, first.reached == nullptr ? Phase::kWaiting : Phase::kBackward);
 }
 
 absl::Status StreamEngine::EndCalls() {
@@ -174,15 +196,13 @@ absl::Status StreamEngine::EndCalls() {
 
 absl::Status StreamEngine::AwaitStream() {
   const PunctualSleeps punctual;
-  DeviceQueue& queue = memory_.queue();
-  MILLRACE_ASSIGN_OR_RETURN(void* const mark, queue.Record());
-  absl::StatusOr<bool> passed = queue.Query(mark);
+  MILLRACE_ASSIGN_OR_RETURN(const Mark mark, Record());
+  absl::StatusOr<bool> passed = memory_.queue().Query(mark.get());
   while (passed.ok() && !*passed) {
     std::this_thread::sleep_for(kBetweenQuestions);
-    passed = queue.Query(mark);
+    passed = memory_.queue().Query(mark.get());
     if (const absl::Status health = CheckPeers(); !health.ok()) passed = health;
   }
-  queue.Release(mark);
   return passed.status();
 }
 

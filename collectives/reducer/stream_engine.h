@@ -8,6 +8,8 @@
 #include <memory>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "collectives/cuda/queue.h"
 #include "collectives/device_communicator.h"
 #include "collectives/reducer/device_memory.h"
 #include "collectives/reducer/device_sums.h"
@@ -20,8 +22,21 @@ namespace millrace::collectives {
 // UNIMPLEMENTED if `options` ask for a thread of the host to do what the device does.
 absl::Status CheckDeviceOptions(const ReducerOptions& options);
 
+struct ReleaseMark {
+  void operator()(void* mark) const { queue->Release(mark); }
+  DeviceQueue* queue = nullptr;
+};
+
 // The reductions of gradients in a device's memory: a full bucket's sum is put on the
 // communicator's stream, behind what is there, and the device does the rest by itself.
+//
+// While Drain waits for a bucket, this rank shows Phase::kBackward until its own device has come to
+// the bucket's sum, and only then Phase::kWaiting: a watchdog excuses ranks that wait in the same
+// bucket, and would find nobody where one rank's device stands still. Late sums (StaleReducer) are
+// waited for in the same way. The other waits show what the caller has shown. One behind a
+// micro-batch needs no peer, and callers do not say that they wait. In one for gathered parts they
+// do, so they await their device before. A device that waits for peers on the stream of the
+// gradients, in work that is not the reducer's, counts as one that stands still.
 class StreamEngine final : public ReductionEngine {
  public:
   // `memory` is the caller's gradients, or null. All but `options` outlive the engine. With
@@ -43,15 +58,26 @@ class StreamEngine final : public ReductionEngine {
   void Leave(const absl::Status& departure, bool quiet) override;
 
  private:
+  using Mark = std::unique_ptr<void, ReleaseMark>;
+
   struct Call {
     size_t bucket = 0;
     std::unique_ptr<Pending> pending;
+    // Passes when the device has come to this call: once those before it have ended, as soon as the
+    // gradients are there. Null: it has, or nobody asks.
+    Mark reached;
   };
 
   // `counts`: true if the time counts as the caller's before Finish.
   absl::Status BeginFull(bool counts);
   absl::Status Begin(size_t bucket);
-  void Await(size_t bucket, DeviceSums::Calls& calls);
+  absl::StatusOr<Mark> Record();
+  // True if a watchdog may ask what this rank waits for.
+  bool is_watched() const { return options_.progress != nullptr && device_.size() > 1; }
+  // `reached`: passes when the device has come to the first of the calls; may be null.
+  void Await(size_t bucket, DeviceSums::Calls& calls, Mark reached = nullptr);
+  // Shows what keeps the first call from ending: this rank's device, or the others.
+  void ShowFirst();
   absl::Status EndFirst();
   // Waits for the calls that were begun, but the last `most`. `sums`: true if it says for which
   // bucket.

@@ -193,6 +193,8 @@ absl::Status DeviceWeightUpdate::Put(const Piece& piece, const float* from,
                   absl::StrCat("shard of ", model_.parameters[piece.parameter].name));
 }
 
+// Behind this all ranks say that they wait, so a watchdog would find nobody whose device stands
+// still: it is awaited before.
 absl::Status DeviceWeightUpdate::PutWeights(const TensorSet& /*weights*/,
                                             GradientReducer& gradients) {
   for (const Piece& piece : store_->slot_layout().pieces) {
@@ -200,7 +202,7 @@ absl::Status DeviceWeightUpdate::PutWeights(const TensorSet& /*weights*/,
     const float* const master = store_->tensors().parameters[piece.parameter].master;
     MILLRACE_RETURN_IF_ERROR(Put(piece, master + piece.begin, gradients));
   }
-  return absl::OkStatus();
+  return device_.Synchronize();
 }
 
 absl::Status DeviceWeightUpdate::PutSlot(size_t s, GradientReducer& gradients) {

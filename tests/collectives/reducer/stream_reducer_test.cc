@@ -1,12 +1,17 @@
 // Gradients in a device's memory: the reducer over NCCL, here a fake one whose device is the host.
 #include <atomic>
+#include <functional>
+#include <future>
 #include <map>
 #include <thread>
 #include <tuple>
+#include <utility>
+#include <vector>
 
 #include "collectives/agreed.h"
 #include "collectives/peer_lost.h"
 #include "collectives/progress.h"
+#include "collectives/reducer/make_reducer.h"
 #include "collectives/reducer/private_options.h"
 #include "gmock/gmock.h"
 #include "tests/collectives/await_until.h"
@@ -344,6 +349,90 @@ TEST(StreamReducer, DoesNotSayThatItWaitsBehindAGather) {
         return progress.last == Phase::kBackward ? absl::OkStatus() : Fail("another phase");
       });
   EXPECT_TRUE(status.ok()) << status;
+}
+
+// Keeps the places that a rank shows as it waits.
+class ShownPlaces final : public Progress {
+ public:
+  using Place = std::pair<int, Phase>;  // a bucket and the phase there
+
+  void Enter(int64_t, int bucket, Phase phase) override { place_ = {bucket, phase}; }
+  absl::Status Health() const override {
+    if (!on_question) return absl::OkStatus();
+    if (shown_.empty() || shown_.back() != place_) shown_.push_back(place_);
+    on_question(place_);
+    return absl::OkStatus();
+  }
+  const std::vector<Place>& shown() const { return shown_; }
+
+  // Called each time that a wait asks for its health; empty: nothing is kept.
+  std::function<void(const Place&)> on_question;
+
+ private:
+  Place place_;
+  mutable std::vector<Place> shown_;
+};
+
+// Two ranks take a step, or steps whose sums are late. The device of rank 1 stands still before the
+// first gradient until rank 0 waits for it; then calls of NCCL stay at the heads of their streams
+// until rank 1 waits, too.
+absl::Status WaitForADevice(NcclCommunicator& comm, HostStream& stream,
+                            PrivateReducerOptions options, bool late,
+                            std::atomic<bool>& is_awaited) {
+  FakeNcclControl& control = ControlOf(FAKE_NCCL);
+  const ShownPlaces::Place waits = {0, Phase::kWaiting};
+  std::promise<void> goes_on;
+  bool stands = true;
+  ShownPlaces places;
+  options.progress = &places;
+  const StaleOptions stale = {.delay = 1, .pipelined_steps = late ? 2 : 0};
+  MILLRACE_ASSIGN_OR_RETURN(const auto reducer,
+                            StaleMaker::Make(comm, SomeGradients(), options, stale));
+  MILLRACE_RETURN_IF_ERROR(comm.bootstrap().Barrier());  // nobody is in Make any more
+  control.Hold();
+  if (comm.rank() == 1) {
+    stream.Enqueue([passed = goes_on.get_future().share()] { passed.wait(); });
+  }
+  places.on_question = [&](const ShownPlaces::Place& place) {
+    if (comm.rank() == 0) {
+      if (place == waits) is_awaited = true;
+      return;
+    }
+    if (place == waits) control.Release();
+    if (is_awaited && std::exchange(stands, false)) goes_on.set_value();
+  };
+  for (int step = 0; step < (late ? 3 : 1); ++step) {
+    reducer->SetRows(1);
+    for (size_t i = 0; i < SomeGradients().size(); ++i) {
+      MILLRACE_RETURN_IF_ERROR(reducer->MarkReady(i));
+    }
+    MILLRACE_RETURN_IF_ERROR(reducer->Finish());
+  }
+  const std::vector<ShownPlaces::Place>& shown = places.shown();
+  if (comm.rank() == 0 || (shown.size() > 1 && shown[1] == waits &&
+                           shown[0] == ShownPlaces::Place(0, Phase::kBackward))) {
+    return absl::OkStatus();
+  }
+  return Fail(absl::StrCat(shown.size(), " places, the first one ",
+                           shown.empty() ? "" : Name(shown[0].second)));
+}
+
+// Else a watchdog, which excuses ranks that wait in the same bucket, would find nobody.
+TEST(StreamReducer, WaitsForOthersOnlyOnceItsOwnDeviceIsThere) {
+  PrivateReducerOptions exact = SmallBuckets<PrivateReducerOptions>();
+  exact.exact = true;
+  exact.average_by_rows = true;
+  for (const PrivateReducerOptions& options : {SmallBuckets<PrivateReducerOptions>(), exact}) {
+    for (const bool late : {false, true}) {
+      std::atomic<bool> is_awaited = false;
+      const absl::Status status =
+          RunWithStream(2, /*of_gradients=*/true, [&](NcclCommunicator& comm, HostStream& stream) {
+            return WaitForADevice(comm, stream, options, late, is_awaited);
+          });
+      ControlOf(FAKE_NCCL).Release();
+      EXPECT_TRUE(status.ok()) << status;
+    }
+  }
 }
 
 TEST(StreamReducer, LateSumsComeInTheirSteps) {

@@ -131,8 +131,9 @@ enum class Fault {
   kFailsLater,  // the call is taken, and fails on the stream
   kDies,        // the rank is unwound without a word
   kStops,       // the call does not return before the others have ended
+  kHangs,       // the device does nothing behind the call until then; the host goes on
 };
-constexpr const char* kFaultNames[] = {"fails", "fails later", "dies", "stops"};
+constexpr const char* kFaultNames[] = {"fails", "fails later", "dies", "stops", "hangs"};
 
 constexpr size_t kNoCall = std::numeric_limits<size_t>::max();
 
@@ -196,6 +197,7 @@ class LossTest : public FakeNcclTrainTest {
     RemoveCheckpoints();
     control_.peers_notice = peers_notice;
     turn_ = turn;
+    hangs_ = false;
     {
       const MutexLock lock(ends_mu_);
       num_ended_ = 0;
@@ -203,9 +205,11 @@ class LossTest : public FakeNcclTrainTest {
     if (turn.fault == Fault::kFailsLater) control_.on_begin = FailLater(turn);
     EXPECT_FALSE(RunOverNccl(turn.world).ok());
     control_.on_begin = nullptr;
+    EXPECT_EQ(hangs_, turn.fault == Fault::kHangs);
     turn_.reset();
     for (int rank = 0; rank < turn.world; ++rank) {
-      if (rank != turn.rank) ExpectNamed(turn, statuses_[static_cast<size_t>(rank)]);
+      const bool hears = rank != turn.rank || turn.fault == Fault::kHangs;
+      if (hears) ExpectNamed(turn, statuses_[static_cast<size_t>(rank)]);
     }
     ExpectWholeSteps();
     ExpectToGoOn(turn.world);
@@ -249,7 +253,12 @@ class LossTest : public FakeNcclTrainTest {
     if (turn_->fault == Fault::kDies) throw Died();
     if (turn_->fault == Fault::kFails) return absl::InternalError("it has fallen off the bus");
     if (turn_->fault == Fault::kStops) AwaitOthers();
+    hangs_ = turn_->fault == Fault::kHangs;
     return absl::OkStatus();
+  }
+  Hang HangOf(int rank) override {
+    if (!turn_.has_value() || rank != turn_->rank || !hangs_) return {};
+    return [this] { AwaitOthers(); };
   }
   void AwaitOthers() {
     const MutexLock lock(ends_mu_);
@@ -287,13 +296,14 @@ class LossTest : public FakeNcclTrainTest {
     const size_t before = CallOfNccl(rank, each * (1 + done) - 1) + 1;
     const size_t amid = CallOfNccl(rank, each * (1 + done) + each / 2);
     const size_t last = CallOfNccl(rank, each * (2 + done) - 1) + 1;
-    return {{fault, world, rank, Find(rank, before, "Product"), "before the backward pass"},
+    return {{fault, world, rank, Find(rank, before, "Launch"), "before the backward pass"},
             {fault, world, rank, amid, "amid the buckets"},
             {fault, world, rank, Find(rank, last, "Record"), "before the update"}};
   }
 
   std::function<void(TrainParts& parts, int rank)> change_write_;
   std::optional<Turn> turn_;                        // changes between runs
+  bool hangs_ = false;                              // of the turn's rank; its thread's
   std::map<std::string, Tensors> expected_;         // as Checkpoints, of every step
   std::vector<std::vector<std::string>> peaceful_;  // as calls_, of the training in peace
 
@@ -329,6 +339,16 @@ TEST_F(LossTest, AnOperationThatFailsOnItsStreamIsNamedAndAWholeStepIsSaved) {
     for (const size_t call : {0 * each, each / 2, each - 1}) {
       RunTurn({Fault::kFailsLater, world, /*rank=*/1, each * 4 + call, "of the fourth step"},
               /*peers_notice=*/world == 3);
+    }
+  }
+}
+
+// No call fails, and no host stands still. The rank hears from the others that it is given up.
+TEST_F(LossTest, ADeviceThatHangsIsNamedByAllRanks) {
+  for (const int world : {2, 3}) {
+    TrainInPeace(world, kPlain);
+    for (const Turn& turn : PlacesOf(Fault::kHangs, world, /*rank=*/world - 1, /*done=*/3)) {
+      RunTurn(turn, /*peers_notice=*/world == 2);
     }
   }
 }

@@ -8,6 +8,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -22,18 +23,29 @@
 
 namespace millrace::trainer {
 
-// The queue of a communicator beside a device.
+// Work that a device does not get past for a while; empty: none.
+using Hang = std::function<void()>;
+
+// The queue of a communicator beside a device. `hang` is asked each time that it follows the
+// device's stream.
 class QueueBesideDevice final : public collectives::HostQueue {
  public:
-  explicit QueueBesideDevice(cuda::Device& device) : device_(device) {}
+  QueueBesideDevice(cuda::Device& device, std::function<Hang()> hang)
+      : device_(device), hang_(std::move(hang)) {}
   // The device's work is done here, so that the stream need not wait for it.
-  absl::Status Follow(void*) override { return device_.Synchronize(); }
+  absl::Status Follow(void*) override {
+    MILLRACE_RETURN_IF_ERROR(device_.Synchronize());
+    Hang hang = hang_();
+    if (hang) static_cast<collectives::HostStream*>(stream())->Enqueue(std::move(hang));
+    return absl::OkStatus();
+  }
   absl::StatusOr<std::unique_ptr<collectives::DeviceQueue>> Another() override {
-    return std::make_unique<QueueBesideDevice>(device_);
+    return std::make_unique<QueueBesideDevice>(device_, hang_);
   }
 
  private:
   cuda::Device& device_;
+  const std::function<Hang()> hang_;
 };
 
 // The weights, statistics and slots of a checkpoint, by name.
@@ -107,6 +119,8 @@ class FakeNcclTrainTest : public TrainTest {
 
   // Called on the rank's thread before each call into its device, and before each of NCCL.
   virtual absl::Status On(int /*rank*/, size_t /*call*/) { return absl::OkStatus(); }
+  // Asked on the rank's thread as it has a stream follow its device's.
+  virtual Hang HangOf(int /*rank*/) { return {}; }
 
   collectives::FakeNcclControl& control_ = collectives::ControlOf(FAKE_NCCL);
   // False: the ranks' own group sums what devices have done as it is given.
@@ -144,8 +158,10 @@ class FakeNcclTrainTest : public TrainTest {
         std::unique_ptr<collectives::Communicator> group,
         collectives::nccl::MakeNcclOn(
             ranks, options,
-            [device]() -> absl::StatusOr<std::unique_ptr<collectives::DeviceQueue>> {
-              return std::make_unique<QueueBesideDevice>(*device);
+            [this, device,
+             rank = ranks.rank()]() -> absl::StatusOr<std::unique_ptr<collectives::DeviceQueue>> {
+              return std::make_unique<QueueBesideDevice>(*device,
+                                                         [this, rank] { return HangOf(rank); });
             }));
     return group;
   }
