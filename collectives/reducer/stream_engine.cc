@@ -15,7 +15,8 @@ namespace {
 
 // The device is idle from the end of the last sum until the host has seen it.
 constexpr std::chrono::microseconds kBetweenQuestions{20};
-constexpr std::chrono::seconds kToSayWhy{1};
+// For a peer that leaves as NCCL says that one is gone: its thread has yet to be unwound.
+constexpr std::chrono::seconds kToSayWhy{5};
 constexpr std::chrono::milliseconds kBetweenHearings{50};
 
 // While it lives, sleeps of this thread end when they are due. By default each may take 50 us
