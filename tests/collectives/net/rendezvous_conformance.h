@@ -178,9 +178,12 @@ TEST_P(Rendezvous, WithoutRankZeroTheOthersNameIt) {
               AllOf(StartsWith("DEADLINE_EXCEEDED"), HasSubstr("rank 0 (")));
 }
 
+// In a folder, unless it has met another before: so it is gone before others come.
 TEST_P(Rendezvous, ARankThatCrashedMayComeAgain) {
-  const auto zero = Start(Options(0, 3));
+  std::unique_ptr<Process> zero;
+  if (!InFolder()) zero = Start(Options(0, 3));
   Start(Options(1, 3))->Kill();
+  if (InFolder()) zero = Start(Options(0, 3));
   const auto one = Start(Options(1, 3));
   const auto two = Start(Options(2, 3));
   EXPECT_EQ(zero->Await(), "r0 r1 r2");
